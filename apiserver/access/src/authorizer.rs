@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::answers::{Answers, ChainVerdict};
 use crate::user::{Realm, User};
 
 /// Attributes of a request for authorization.
@@ -88,7 +89,7 @@ pub struct Verdict {
     pub reason: String,
     /// Name of the authorizer that decided; empty if none did.
     pub authorizer: String,
-    /// Age of the data that allowed the request; `None` if they were those of now.
+    /// Age of the copy by which the authorizer decided; `None` if it decided by the data of now.
     pub age: Option<Duration>,
 }
 
@@ -139,6 +140,12 @@ pub trait Authorizer: Send + Sync + std::fmt::Debug + 'static {
         Verdict::new(self.explain(attributes).await, self.name())
     }
 
+    /// Returns the answers of all authorizers behind this one, with reasons for people to read. A chain asks each of them,
+    /// also after one has decided.
+    async fn answers(&self, attributes: &Attributes) -> Answers {
+        Answers::one(self.judge(attributes).await)
+    }
+
     /// Returns the name of the authorizer in the audit log; empty if it has none.
     fn name(&self) -> &str {
         ""
@@ -150,8 +157,7 @@ pub trait Authorizer: Send + Sync + std::fmt::Debug + 'static {
     }
 }
 
-/// Chain of authorizers: the first that allows or denies decides. If one fails, the later ones still decide. Without a
-/// decision, the answer is the error, or else no.
+/// Chain of authorizers: the first that allows or denies decides.
 #[derive(Debug, Clone, Default)]
 pub struct Chain(pub Vec<Arc<dyn Authorizer>>);
 
@@ -167,20 +173,23 @@ impl Authorizer for Chain {
     }
 
     async fn judge(&self, attributes: &Attributes) -> Verdict {
-        let (mut reasons, mut errors) = (Vec::new(), Vec::new());
+        let mut chain = ChainVerdict::default();
         for authorizer in &self.0 {
-            let verdict = authorizer.judge(attributes).await;
-            match verdict.decision {
-                Decision::NoOpinion(reason) => reasons.push(reason),
-                Decision::Error(error) => errors.push(error),
-                Decision::Allow | Decision::Deny(_) => return verdict,
+            if chain.add(authorizer.judge(attributes).await) {
+                break;
             }
         }
-        if !errors.is_empty() {
-            return Verdict::new((Decision::Error(errors.join(", ")), String::new()), "");
+        chain.end()
+    }
+
+    async fn answers(&self, attributes: &Attributes) -> Answers {
+        let (mut each, mut chain) = (Vec::new(), ChainVerdict::default());
+        for authorizer in &self.0 {
+            let answers = authorizer.answers(attributes).await;
+            each.extend(answers.each);
+            chain.add(answers.verdict);
         }
-        reasons.retain(|reason| !reason.is_empty());
-        Verdict::new((Decision::NoOpinion(reasons.join(", ")), String::new()), "")
+        Answers { each, verdict: chain.end() }
     }
 
     async fn rules(&self, user: &User, namespace: &str) -> Rules {
@@ -214,6 +223,23 @@ pub struct OfRealm {
     pub authorizer: Arc<dyn Authorizer>,
 }
 
+impl OfRealm {
+    fn decides(&self, attributes: &Attributes) -> bool {
+        attributes.user.realm == self.realm && !makes_identities(attributes)
+    }
+
+    /// Returns why the authorizer does not decide about a request.
+    fn exclusion(&self, attributes: &Attributes) -> String {
+        let (own, other) = (&self.realm, &attributes.user.realm);
+        if own == other {
+            return "it gives no certificates, service accounts, roles and bindings of this server"
+                .to_owned();
+        }
+        let (own, other) = (own.name(), other.name());
+        format!("it decides about users of the realm {own}, and this one is of the realm {other}")
+    }
+}
+
 #[async_trait]
 impl Authorizer for OfRealm {
     async fn authorize(&self, attributes: &Attributes) -> Decision {
@@ -226,11 +252,23 @@ impl Authorizer for OfRealm {
     }
 
     async fn judge(&self, attributes: &Attributes) -> Verdict {
-        if attributes.user.realm == self.realm && !makes_identities(attributes) {
+        if self.decides(attributes) {
             self.authorizer.judge(attributes).await
         } else {
             Verdict::new((Decision::NoOpinion(String::new()), String::new()), "")
         }
+    }
+
+    async fn answers(&self, attributes: &Attributes) -> Answers {
+        if self.decides(attributes) {
+            return self.authorizer.answers(attributes).await;
+        }
+        let none = Verdict::new((Decision::NoOpinion(String::new()), String::new()), self.name());
+        Answers::explained(none, self.exclusion(attributes))
+    }
+
+    fn name(&self) -> &str {
+        self.authorizer.name()
     }
 
     async fn rules(&self, user: &User, namespace: &str) -> Rules {
@@ -274,6 +312,30 @@ mod tests {
     }
 
     #[test]
+    fn a_chain_answers_with_each_authorizer_and_with_the_verdict_of_a_request() {
+        let no = |reason: &str| Decision::NoOpinion(reason.to_owned());
+        let error = || Decision::Error("e".to_owned());
+        let deny = || Decision::Deny("never".to_owned());
+        for chain in [
+            vec![],
+            vec![no("a"), no("b")],
+            vec![error(), no("b")],
+            vec![error(), Decision::Allow, deny()],
+            vec![no("a"), deny(), Decision::Allow],
+        ] {
+            let authorizer =
+                |decision: &Decision| -> Arc<dyn Authorizer> { Arc::new(Always(decision.clone())) };
+            let inner = Chain(chain.iter().map(authorizer).collect());
+            // A chain in a chain.
+            let outer = Chain(vec![authorizer(&no("")), Arc::new(inner)]);
+            let answers = block(outer.answers(&Attributes::default()));
+            let each: Vec<Decision> = answers.each.iter().map(|answer| answer.decision.clone()).collect();
+            assert_eq!(each, [vec![no("")], chain].concat());
+            assert_eq!(answers.verdict, block(outer.judge(&Attributes::default())), "{each:?}");
+        }
+    }
+
+    #[test]
     fn the_authorizer_of_a_realm_has_no_opinion_about_others() {
         let authorizer = Arc::new(Always(Decision::Allow));
         let authorizer = OfRealm { realm: Realm::Host, authorizer };
@@ -285,6 +347,9 @@ mod tests {
             let user = Arc::new(User { realm: realm.clone(), ..User::default() });
             let attributes = Attributes { user: Arc::clone(&user), ..Attributes::default() };
             assert_eq!(block(authorizer.authorize(&attributes)), expected, "{realm:?}");
+            let answer = block(authorizer.answers(&attributes));
+            assert_eq!(answer.verdict.decision, expected, "its reason is for people");
+            assert_eq!(answer.each[0].why().contains(&realm.name()), realm != Realm::Host, "{answer:?}");
             for (group, resource, verb, is_open) in [
                 ("certificates.k8s.io", "signers", "approve", false),
                 ("", "serviceaccounts", "create", false),

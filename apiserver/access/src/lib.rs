@@ -3,6 +3,7 @@
 //! Authentication turns the credentials of a connection and a request into a [`User`]. Authorization decides whether
 //! that user may do what the request asks. Neither knows HTTP routing or kinds.
 
+mod answers;
 mod authenticator;
 mod authorizer;
 mod certificate;
@@ -16,6 +17,7 @@ mod testing;
 mod token_hash;
 mod user;
 
+pub use answers::Answers;
 pub use authenticator::{
     Authenticated, Authenticator, CertificateObserver, HostCertificates, Issuer, MachineDirectory,
     RequestHeaders, ReviewFailed, TokenSource, Unauthenticated,

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 
+use crate::answers::Answers;
 use crate::authorizer::{self, Attributes, Authorizer, Decision, Rules};
 use crate::user::{AUTHENTICATED, MASTERS, User};
 
@@ -56,11 +57,19 @@ impl LocalPolicy {
 #[async_trait]
 impl Authorizer for LocalPolicy {
     async fn authorize(&self, attributes: &Attributes) -> Decision {
-        if self.allows(attributes) { Decision::Allow } else { Decision::NoOpinion(String::new()) }
+        if self.right(attributes).is_some() { Decision::Allow } else { Decision::NoOpinion(String::new()) }
     }
 
     async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
-        (self.authorize(attributes).await, "local policy".to_owned())
+        match self.right(attributes) {
+            Some(right) => (Decision::Allow, right.to_owned()),
+            None => (Decision::NoOpinion(String::new()), String::new()),
+        }
+    }
+
+    async fn answers(&self, attributes: &Attributes) -> Answers {
+        let why = "the user is not in system:masters, and no constant rule allows the request";
+        Answers::one(self.judge(attributes).await).or_because(why)
     }
 
     fn name(&self) -> &'static str {
@@ -73,27 +82,29 @@ impl Authorizer for LocalPolicy {
 }
 
 impl LocalPolicy {
-    fn allows(&self, attributes: &Attributes) -> bool {
+    /// Returns the reason for which a request is allowed, as the audit log has it.
+    fn right(&self, attributes: &Attributes) -> Option<&'static str> {
         let user = &attributes.user;
         if user.is_in(MASTERS) {
-            return true;
+            return Some("local policy: the group system:masters");
         }
         if !attributes.is_resource() {
-            return may_read_path(attributes);
+            return may_read_path(attributes).then_some("local policy: a path that every user may read");
         }
         if user.is_in(AUTHENTICATED) && is_own_review(attributes) {
-            return true;
+            return Some("local policy: a review of the user's own identity or permissions");
         }
         let resource = match attributes.subresource.as_str() {
             "" => attributes.resource.clone(),
             subresource => format!("{}/{subresource}", attributes.resource),
         };
         let has = |list: &[&str], value: &str| list.iter().any(|entry| *entry == "*" || *entry == value);
-        self.grants(user).any(|grant| {
+        let is_granted = self.grants(user).any(|grant| {
             has(grant.groups, &attributes.group)
                 && has(grant.resources, &resource)
                 && has(grant.verbs, &attributes.verb)
-        })
+        });
+        is_granted.then_some("local policy: a permission of the server's own identity")
     }
 
     /// The same policy as a list.
@@ -164,24 +175,28 @@ mod tests {
     }
 
     fn ask(user: User, verb: &str, resource: &str, path: &str) -> bool {
-        policy().allows(&Attributes {
-            user: user.into(),
-            verb: verb.to_owned(),
-            group: "cluster.x-k8s.io".to_owned(),
-            resource: resource.to_owned(),
-            path: path.to_owned(),
-            ..Attributes::default()
-        })
+        policy()
+            .right(&Attributes {
+                user: user.into(),
+                verb: verb.to_owned(),
+                group: "cluster.x-k8s.io".to_owned(),
+                resource: resource.to_owned(),
+                path: path.to_owned(),
+                ..Attributes::default()
+            })
+            .is_some()
     }
 
     fn asks(user: User, verb: &str, resource: &str) -> bool {
-        policy().allows(&Attributes {
-            user: user.into(),
-            verb: verb.to_owned(),
-            group: "authorization.k8s.io".to_owned(),
-            resource: resource.to_owned(),
-            ..Attributes::default()
-        })
+        policy()
+            .right(&Attributes {
+                user: user.into(),
+                verb: verb.to_owned(),
+                group: "authorization.k8s.io".to_owned(),
+                resource: resource.to_owned(),
+                ..Attributes::default()
+            })
+            .is_some()
     }
 
     #[test]

@@ -57,6 +57,14 @@ impl ConnectionArguments {
         Ok(Connection { client, namespace })
     }
 
+    /// Creates a client for a command of another crate. No request is sent yet.
+    ///
+    /// # Errors
+    /// The kubeconfig cannot be read or used.
+    pub async fn client(&self) -> Result<Client, Failure> {
+        Ok(self.connect().await?.client)
+    }
+
     async fn configuration(
         &self,
         read: Result<Kubeconfig, kube::config::KubeconfigError>,

@@ -13,11 +13,14 @@ mod tree;
 
 pub use commands::describe::{DescribeClusterArguments, DescribeCommand, Form, describe};
 pub use commands::download::download;
+pub use commands::explain_access::{ExplainAccessArguments, explain_access};
 pub use commands::host_status::{HostStatusArguments, host_status};
 pub use commands::kubeconfig::workload_kubeconfig;
 pub use commands::login::{KeystoneArguments, LoginCommand, OidcArguments, login};
 pub use connect::ConnectionArguments;
 pub use error::{ExitCode, Failure};
 pub use objects::ClusterObjects;
-pub use output::{ColorChoice, ConditionFilter, LiveTree, Style, changes, names, render, view};
+pub use output::{
+    ColorChoice, ConditionFilter, LiveTree, Style, ViewForm, age, changes, columns, names, render, view,
+};
 pub use tree::{Cause, Counts, Node, Problem, Severity, Tree};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use apiserver_access::{Attributes, Authorizer, Decision};
+use apiserver_access::{Answers, Attributes, Authorizer, Decision};
 use async_trait::async_trait;
 use k8s_openapi::api::authorization::v1::{
     FieldSelectorAttributes, LabelSelectorAttributes, NonResourceAttributes, ResourceAttributes,
@@ -41,6 +41,9 @@ const SILENT: &str = "the host cluster does not answer";
 /// Error if the host refuses before it is known to have read its RBAC objects.
 const UNPROVEN: &str =
     "the host cluster has just returned, and may not have read all its RBAC objects: try again";
+
+/// Reason of a refusal that has none. RBAC of a kube-apiserver gives none.
+pub(crate) const NOT_ALLOWED: &str = "the host cluster does not allow it, and gives no reason";
 
 /// Time limit of a decision, with the wait and all tries.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -126,6 +129,10 @@ impl Authorizer for HostAuthorizer {
             // Failures are not cached: the next request asks again.
             Err(error) => (Decision::Error(error), String::new()),
         }
+    }
+
+    async fn answers(&self, attributes: &Attributes) -> Answers {
+        Answers::one(self.judge(attributes).await).or_because(NOT_ALLOWED)
     }
 
     fn name(&self) -> &'static str {

@@ -47,6 +47,49 @@ async fn access_reviews_return_the_permissions_of_a_user() {
 }
 
 #[tokio::test]
+async fn an_explanation_has_the_answer_of_each_authorizer() {
+    let server = Server::start().await;
+    let path = format!("{AUTHORIZATION}/subjectaccessreviews");
+    let explained = format!("{path}?explain=direct");
+    let ask = |groups: &[&str], realm: &str| {
+        json!({"spec": {"user": "bob", "groups": groups, "extra": {"capstan.dev/realm": [realm]},
+            "resourceAttributes": {"verb": "list", "resource": "gadgets", "group": "toys.example.com"}}})
+    };
+    let (code, answer) = server.post(&explained, &ask(&["system:masters"], "host")).await;
+    let status = &answer["status"];
+    assert_eq!((code, &status["allowed"], &status["decidedBy"]), (201, &json!(true), &json!("System")));
+    assert_eq!(status["realm"], "host");
+    let reason = "local policy: the group system:masters";
+    assert_eq!(status["reason"], reason);
+    // The second one is of the test, and has no name and no opinion.
+    let each = json!([{"name": "System", "answer": "Allowed", "reason": reason},
+        {"name": "", "answer": "NoOpinion", "reason": ""}]);
+    assert_eq!(status["authorizers"], each, "{status}");
+    let (_, answer) = server.post(&format!("{path}?explain=host"), &ask(&["dev"], "own")).await;
+    let status = &answer["status"];
+    assert_eq!(
+        (&status["allowed"], &status["decidedBy"], &status["realm"]),
+        (&json!(false), &json!(""), &json!("host"))
+    );
+    assert_eq!(status["authorizers"][0]["answer"], "NoOpinion");
+    assert!(status.get("reason").is_none(), "the client of a refused request gets none: {status}");
+
+    let bob = server.seen_by("bob", &["dev"]);
+    assert_eq!(bob.post(&explained, &ask(&[], "own")).await.0, 403, "the permission is that of the review");
+    let own = json!({"spec": {"resourceAttributes": {"verb": "list", "resource": "gadgets"}}});
+    let own_path = format!("{AUTHORIZATION}/selfsubjectaccessreviews?explain=direct");
+    assert_eq!(bob.post(&own_path, &own).await.1["status"], json!({"allowed": false}));
+    for (path, realm, expected, text) in [
+        (format!("{path}?explain=x"), "own", 400, "explain must be \"direct\" or \"host\", not \"x\""),
+        (explained, "x", 422, "spec.extra[capstan.dev/realm]: Unsupported value: \"x\""),
+    ] {
+        let (code, answer) = server.post(&path, &ask(&[], realm)).await;
+        assert_eq!(code, expected, "{answer}");
+        assert!(answer["message"].as_str().unwrap().contains(text), "{answer}");
+    }
+}
+
+#[tokio::test]
 async fn access_reviews_may_be_protobuf_and_are_validated() {
     let server = Server::start().await;
     let path = format!("{AUTHORIZATION}/selfsubjectaccessreviews");

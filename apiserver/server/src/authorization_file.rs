@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use apiserver_access::{Attributes, Authorizer, Chain, Decision, Rules, User, Verdict};
+use apiserver_access::{Answers, Attributes, Authorizer, Chain, Decision, Rules, User, Verdict};
 use apiserver_host::{AuthorizationConfiguration, AuthorizerKind, WebhookAuthorizer};
 use apiserver_http::Check;
 use arc_swap::ArcSwap;
@@ -71,6 +71,10 @@ impl Authorizer for ReloadableChain {
 
     async fn judge(&self, attributes: &Attributes) -> Verdict {
         self.0.load_full().judge(attributes).await
+    }
+
+    async fn answers(&self, attributes: &Attributes) -> Answers {
+        self.0.load_full().answers(attributes).await
     }
 
     async fn rules(&self, user: &User, namespace: &str) -> Rules {

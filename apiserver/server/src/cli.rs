@@ -4,6 +4,7 @@ pub(crate) mod backup;
 pub(crate) mod ca;
 pub(crate) mod encryption;
 pub(crate) mod install;
+pub(crate) mod orphans;
 
 pub(crate) use self::install::{
     DoctorArguments, InitArguments, JoinArguments, JoinTokenCommand, LeaveArguments, ResetArguments,
@@ -12,7 +13,9 @@ pub(crate) use self::install::{
 use std::path::PathBuf;
 use std::time::Duration;
 
-use apiserver_cli::{ConnectionArguments, DescribeCommand, HostStatusArguments, LoginCommand};
+use apiserver_cli::{
+    ConnectionArguments, DescribeCommand, ExplainAccessArguments, HostStatusArguments, LoginCommand,
+};
 use apiserver_host::PolicyParameters;
 use clap::{ArgGroup, Args, Parser, Subcommand};
 
@@ -24,6 +27,7 @@ pub(crate) use self::ca::{
     CaCommand, CaCreateArguments, CaFinishArguments, CaRotationArguments, CertificatesCommand,
 };
 pub(crate) use self::encryption::{EncryptionCommand, EncryptionPromoteArguments};
+pub(crate) use self::orphans::OrphansArguments;
 
 /// Management plane for Kubernetes clusters on OpenStack: serves the Cluster API from one binary,
 /// with its own storage, endpoint and identities.
@@ -51,6 +55,20 @@ pub(crate) enum Command {
     /// Print an object and everything that belongs to it, with the reasons of what is not ready
     #[command(subcommand)]
     Describe(DescribeCommand),
+    /// Print the answer of each authorizer to a request of a user, and the verdict
+    ///
+    /// The running server decides, as it does about a request of this user, but asks all of its authorizers.
+    /// AGE is the age of a copy of the host cluster's data, if one was used. Nothing is done. You need the
+    /// permission to create subjectaccessreviews, which the ClusterRole system:auth-delegator has.
+    ///
+    /// The exit code is 0 for each verdict.
+    ///
+    /// Example: capstan explain-access --user alice --group dev --verb list --resource secrets -n team
+    /// Example: capstan explain-access --user alice --verb create --resource machines --subresource reboot
+    ///          --namespace team --name m1 -o json
+    /// Example: capstan explain-access --user bob --endpoint host --verb get --resource clusters -n team
+    #[command(verbatim_doc_comment)]
+    ExplainAccess(ExplainAccessArguments),
     /// Print a kubeconfig: of Capstan itself, or with --cluster of a workload cluster
     ///
     /// Without --cluster, the command creates a client certificate for Capstan's own API. The server's
@@ -134,6 +152,18 @@ pub(crate) enum Command {
     /// Example: capstan restore prod.capstan-backup --to etcd --replace --config /etc/capstan/config.yaml
     #[command(verbatim_doc_comment)]
     Restore(RestoreArguments),
+    /// List resources in the clouds that have an ownership tag of Capstan, but no object
+    ///
+    /// Use it after a restore: the clouds are newer than the backup. The command reads the objects through
+    /// the API, and the resources with the credentials in the Secrets that the objects name, or in --clouds.
+    /// It changes and deletes nothing. Resources of another installation in the same project are listed, too.
+    ///
+    /// The exit code is 1 if a resource has no object, or if the list is not complete.
+    ///
+    /// Example: capstan orphans --kubeconfig admin.kubeconfig
+    /// Example: capstan orphans --kubeconfig admin.kubeconfig --clouds clouds.yaml --cloud prod -o json
+    #[command(verbatim_doc_comment)]
+    Orphans(OrphansArguments),
     /// Move all objects to another store, change the form in which this one has them, and maintain etcd
     #[command(subcommand)]
     Storage(StorageCommand),

@@ -38,6 +38,7 @@ mod kubeconfig;
 mod local_server;
 mod machines;
 mod manual;
+mod orphans;
 mod output;
 mod phases;
 mod pki;
@@ -87,6 +88,7 @@ pub fn run(
     match cli.command {
         cli::Command::Serve(arguments) => serve::run(&arguments, assembly),
         cli::Command::Describe(command) => Ok(apiserver_cli::describe(&command)?),
+        cli::Command::ExplainAccess(arguments) => Ok(apiserver_cli::explain_access(&arguments)?),
         cli::Command::Login(command) => Ok(apiserver_cli::login(&command)?),
         cli::Command::Kubeconfig(arguments) => kubeconfig::run(&arguments),
         cli::Command::Host(cli::HostCommand::Manifests(arguments)) => {
@@ -105,6 +107,7 @@ pub fn run(
         }
         cli::Command::Backup(arguments) => backup::run(&arguments),
         cli::Command::Restore(arguments) => backup::restore(&arguments),
+        cli::Command::Orphans(arguments) => orphans::run(&arguments),
         cli::Command::Storage(command) => storage(&command),
         cli::Command::Init(arguments) => install::init(&arguments),
         cli::Command::Join(arguments) => install::join(&arguments),

@@ -6,6 +6,7 @@ use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 
 use super::snapshot::Snapshot;
+use crate::answers::Answers;
 use crate::authorizer::{Attributes, Authorizer, Decision, Rules};
 use crate::user::User;
 
@@ -40,6 +41,17 @@ impl Authorizer for RbacAuthorizer {
         match &*self.snapshot.load() {
             Some(snapshot) => snapshot.decide(attributes),
             None => (Decision::Error(UNREAD.to_owned()), String::new()),
+        }
+    }
+
+    async fn answers(&self, attributes: &Attributes) -> Answers {
+        let verdict = self.judge(attributes).await;
+        if attributes.user.controller_identity().is_some() {
+            return Answers::explained(verdict, "bindings give nothing to the server's own identities");
+        }
+        match &*self.snapshot.load() {
+            Some(snapshot) => Answers::explained(verdict, snapshot.explain(attributes).1),
+            None => Answers::one(verdict),
         }
     }
 

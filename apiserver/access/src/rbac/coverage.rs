@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::reasons::shown;
 use super::rule::{ALL, has, path_covers};
 use crate::authorizer::Rule;
 
@@ -106,22 +107,4 @@ fn compact(parts: Vec<Rule>) -> Vec<Rule> {
         ..Rule::default()
     });
     joined.chain(paths).collect()
-}
-
-/// Formats a rule in upstream's form.
-fn shown(rule: &Rule) -> String {
-    let fields = [
-        ("APIGroups", &rule.groups),
-        ("Resources", &rule.resources),
-        ("NonResourceURLs", &rule.paths),
-        ("ResourceNames", &rule.names),
-        ("Verbs", &rule.verbs),
-    ];
-    let list = |values: &[String]| {
-        let quoted: Vec<String> = values.iter().map(|value| format!("{value:?}")).collect();
-        quoted.join(" ")
-    };
-    let fields = fields.into_iter().filter(|(_, values)| !values.is_empty());
-    let fields: Vec<String> = fields.map(|(name, values)| format!("{name}:[{}]", list(values))).collect();
-    format!("{{{}}}", fields.join(", "))
 }

@@ -34,8 +34,7 @@ impl SubjectIndex {
             match found {
                 Subject::User(name) => self.users.entry(name.clone()).or_default().push(place),
                 Subject::Group(name) => {
-                    let is_everyone = name == AUTHENTICATED || name == UNAUTHENTICATED;
-                    let place = Place { admits_host: admits_host || is_everyone, ..place };
+                    let place = Place { admits_host: admits_host || is_of_everyone(name), ..place };
                     self.groups.entry(name.clone()).or_default().push(place);
                 }
                 Subject::ServiceAccount { namespace, name } => {
@@ -56,4 +55,9 @@ impl SubjectIndex {
         let found = named.into_iter().chain(groups).flatten().copied();
         found.filter(|place| place.admits_host || user.realm != Realm::Host)
     }
+}
+
+/// Returns true for a group of all users.
+pub(super) fn is_of_everyone(group: &str) -> bool {
+    group == AUTHENTICATED || group == UNAUTHENTICATED
 }

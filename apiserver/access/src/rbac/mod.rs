@@ -7,6 +7,7 @@ mod authorizer;
 mod coverage;
 mod index;
 mod policy;
+mod reasons;
 mod rule;
 mod snapshot;
 #[cfg(test)]

@@ -1,13 +1,13 @@
 //! Snapshot of all roles and bindings: immutable, and indexed for decisions.
 
 use std::collections::HashMap;
-use std::fmt::Write;
 use std::sync::Arc;
 
 use super::index::{Place, SubjectIndex};
-use super::policy::{Binding, Policy, RoleRef};
+use super::policy::{Binding, Policy};
+use super::reasons::{Refusal, not_found, reason, shown};
 use crate::authorizer::{Attributes, Decision, Rule};
-use crate::user::User;
+use crate::user::{Realm, User};
 
 /// Rules of a role; `None` if the role does not exist.
 type RoleRules = Option<Arc<Vec<Rule>>>;
@@ -55,18 +55,50 @@ impl Snapshot {
         self.decide_by(attributes, |rule| rule.groups.contains(&attributes.group))
     }
 
-    fn decide_by(&self, attributes: &Attributes, counts: impl Fn(&Rule) -> bool) -> (Decision, String) {
-        for (place, binding, rules) in self.of(&attributes.user, &attributes.namespace) {
-            let allows = |rules: &Arc<Vec<Rule>>| {
-                rules.iter().filter(|rule| counts(rule)).any(|rule| rule.allows(attributes))
-            };
-            if rules.as_ref().is_some_and(allows) {
-                return (Decision::Allow, reason(binding, place.subject));
+    /// Returns the decision about a request, with a reason for people to read: the rule that allows it, or the bindings of
+    /// the user.
+    pub fn explain(&self, attributes: &Attributes) -> (Decision, String) {
+        match self.allowing(attributes, |_| true) {
+            Some((place, binding, rule)) => {
+                let why = format!("{}, by the rule {}", reason(binding, place.subject), shown(rule));
+                (Decision::Allow, why)
             }
+            None => (self.decide(attributes).0, self.refusal(attributes)),
+        }
+    }
+
+    fn decide_by(&self, attributes: &Attributes, counts: impl Fn(&Rule) -> bool) -> (Decision, String) {
+        if let Some((place, binding, _)) = self.allowing(attributes, counts) {
+            return (Decision::Allow, reason(binding, place.subject));
         }
         let missing = self.missing_roles(&attributes.user, &attributes.namespace);
         let why = if missing.is_empty() { missing } else { format!("RBAC: {missing}") };
         (Decision::NoOpinion(why), String::new())
+    }
+
+    /// Returns the first rule that counts and allows a request, with its binding and the subject in it.
+    fn allowing<'a>(
+        &'a self,
+        attributes: &'a Attributes,
+        counts: impl Fn(&Rule) -> bool,
+    ) -> Option<(Place, &'a Binding, &'a Rule)> {
+        self.of(&attributes.user, &attributes.namespace).find_map(|(place, binding, rules)| {
+            let mut rules = rules.iter().flat_map(|rules| rules.iter()).filter(|rule| counts(rule));
+            rules.find(|rule| rule.allows(attributes)).map(|rule| (place, binding, rule))
+        })
+    }
+
+    /// Returns why no binding allows a request.
+    fn refusal(&self, attributes: &Attributes) -> String {
+        let (user, namespace) = (&attributes.user, attributes.namespace.as_str());
+        let mut refusal = Refusal::in_namespace(namespace);
+        for (place, binding, rules) in self.of(user, namespace) {
+            refusal.add(binding, place.subject, rules.is_some());
+        }
+        // The same user with a certificate of our own, to count the bindings that do not admit the host's users.
+        let own = User { realm: Realm::Own, ..(**user).clone() };
+        refusal.left_out = self.of(&own, namespace).count().saturating_sub(self.of(user, namespace).count());
+        refusal.text()
     }
 
     /// Returns all rules of a user in a namespace, each once. An empty namespace has those of the cluster alone.
@@ -107,25 +139,4 @@ impl Snapshot {
             Some((place, binding, rules))
         })
     }
-}
-
-/// Returns why a binding allows a request, in upstream's words.
-fn reason(binding: &Binding, subject: usize) -> String {
-    let (kind, name) = if binding.namespace.is_empty() {
-        ("ClusterRoleBinding", binding.name.clone())
-    } else {
-        ("RoleBinding", format!("{}/{}", binding.name, binding.namespace))
-    };
-    let role = if binding.role.is_cluster_role { "ClusterRole" } else { "Role" };
-    let mut text = format!("RBAC: allowed by {kind} {name:?} of {role} {:?}", binding.role.name);
-    if let Some(subject) = binding.subjects.get(subject) {
-        // Writing into a String does not fail.
-        let _ = write!(text, " to {subject}");
-    }
-    text
-}
-
-fn not_found(role: &RoleRef) -> String {
-    let kind = if role.is_cluster_role { "clusterrole" } else { "role" };
-    format!("{kind}.rbac.authorization.k8s.io {:?} not found", role.name)
 }

@@ -212,6 +212,48 @@ fn a_missing_role_gives_nothing_and_is_the_reason_of_the_refusal() {
 }
 
 #[test]
+fn an_explanation_has_the_rule_that_allows_or_the_bindings_of_which_none_does() {
+    let reader = || binding("", "b", "reader", user("alice"));
+    let gone = || binding("a", "c", "gone", group("dev"));
+    let host = || User { realm: Realm::Host, ..alice() };
+    let no_binding =
+        "no binding of the cluster and of the namespace \"a\" names the user or one of its groups";
+    let left_out =
+        "; and 1 that do not admit users of the host cluster (annotation capstan.dev/realms: host)";
+    let all = || binding("", "d", "reader", group("system:authenticated"));
+    for (bindings, user, verb, expected) in [
+        (
+            vec![gone(), reader()],
+            alice(),
+            "get",
+            "RBAC: allowed by ClusterRoleBinding \"b\" of ClusterRole \"reader\" to User \"alice\", by the rule \
+             {APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"get\"]}"
+                .to_owned(),
+        ),
+        (
+            vec![gone(), reader()],
+            alice(),
+            "list",
+            "no rule of the user's bindings allows it: ClusterRoleBinding \"b\" of ClusterRole \"reader\"; \
+             RoleBinding \"c/a\" of ClusterRole \"gone\", which does not exist"
+                .to_owned(),
+        ),
+        (vec![], alice(), "get", no_binding.to_owned()),
+        (vec![all()], alice(), "list", format!("{no_binding}; and 1 for all users")),
+        (vec![reader()], host(), "get", format!("{no_binding}{left_out}")),
+    ] {
+        let request = request(user, verb, "|pods", "a", "x");
+        let snapshot = policy(bindings);
+        let (decision, reason) = snapshot.explain(&request);
+        assert_eq!((decision, reason), (snapshot.decide(&request).0, expected));
+    }
+    let many =
+        policy((0..12).map(|number| binding("", &number.to_string(), "reader", user("alice"))).collect());
+    let (_, reason) = many.explain(&request(alice(), "list", "|pods", "a", "x"));
+    assert!(reason.ends_with("\"9\" of ClusterRole \"reader\"; and 2 more"), "{reason}");
+}
+
+#[test]
 fn identities_of_the_host_need_a_binding_that_admits_them() {
     let host = || User { realm: Realm::Host, ..alice() };
     let may = |binding: &Binding, user: User| {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::connect::{Connection, ConnectionArguments};
 use crate::error::{ExitCode, Failure};
-use crate::output::{self, age};
+use crate::output::{self, age, columns};
 
 /// Path of the object.
 const PATH: &str = "/apis/capstan.dev/v1alpha1/hoststatuses/host";
@@ -71,11 +71,11 @@ fn text(object: &Value, now: Timestamp) -> String {
         ["REPLICA".to_owned(), word(&status["replica"])],
     ];
     let tables = [
-        table(&summary),
-        table(&rows(&status["conditions"], ["CONDITION", "STATUS", "REASON", "MESSAGE"], |it| {
+        columns(&summary),
+        columns(&rows(&status["conditions"], ["CONDITION", "STATUS", "REASON", "MESSAGE"], |it| {
             ["type", "status", "reason", "message"].map(|field| word(&it[field]))
         })),
-        table(&rows(&status["mirrors"], ["MIRROR", "OBJECTS", "AGE", "BOUND", "USABLE"], |it| {
+        columns(&rows(&status["mirrors"], ["MIRROR", "OBJECTS", "AGE", "BOUND", "USABLE"], |it| {
             let span = |field: &str| it[field].as_i64().map_or_else(none, duration);
             [
                 word(&it["name"]),
@@ -85,7 +85,7 @@ fn text(object: &Value, now: Timestamp) -> String {
                 word(&it["usable"]),
             ]
         })),
-        table(&rows(&status["outbox"], ["OUTBOX", "WAITING", "OLDEST", "REFUSED"], |it| {
+        columns(&rows(&status["outbox"], ["OUTBOX", "WAITING", "OLDEST", "REFUSED"], |it| {
             let oldest = since(&it["oldestTime"], now).unwrap_or_else(none);
             [word(&it["kind"]), word(&it["objects"]), oldest, word(&it["refused"])]
         })),
@@ -100,7 +100,7 @@ fn text(object: &Value, now: Timestamp) -> String {
 fn list(title: &str, items: &Value, field: &str) -> String {
     let texts = items.as_array().into_iter().flatten().filter_map(|it| it[field].as_array());
     let texts: Vec<[String; 1]> = texts.flatten().map(|text| [word(text)]).collect();
-    if texts.is_empty() { String::new() } else { format!("{title}\n{}", table(&texts)) }
+    if texts.is_empty() { String::new() } else { format!("{title}\n{}", columns(&texts)) }
 }
 
 fn none() -> String {
@@ -135,22 +135,6 @@ fn rows<const N: usize>(
         return Vec::new();
     }
     std::iter::once(titles.map(str::to_owned)).chain(items.iter().map(row)).collect()
-}
-
-/// Returns aligned lines.
-fn table<const N: usize>(rows: &[[String; N]]) -> String {
-    let mut widths = [0; N];
-    for row in rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    let line = |row: &[String; N]| {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-        let cells: Vec<String> = cells.collect();
-        format!("{}\n", cells.join("  ").trim_end())
-    };
-    rows.iter().map(line).collect()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 pub(crate) mod describe;
 pub(crate) mod download;
+pub(crate) mod explain_access;
 pub(crate) mod host_status;
 pub(crate) mod kubeconfig;
 pub(crate) mod login;

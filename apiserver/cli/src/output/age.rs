@@ -16,7 +16,8 @@ const DAYS_UNTIL: i64 = 2 * 365 * 86_400;
 
 /// Returns the time since `then` in its largest useful unit, e.g. `42s`, `4m`, `41d`. A time in the future gives `0s`:
 /// clocks differ.
-pub(crate) fn age(then: Timestamp, now: Timestamp) -> String {
+#[must_use]
+pub fn age(then: Timestamp, now: Timestamp) -> String {
     let seconds = now.as_second().saturating_sub(then.as_second()).max(0);
     match seconds {
         _ if seconds < SECONDS_UNTIL => format!("{seconds}s"),

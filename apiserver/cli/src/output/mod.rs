@@ -1,7 +1,9 @@
 //! Output of commands: forms, colours, and writing to the standard streams.
 
 mod age;
+mod columns;
 mod conditions;
+mod form;
 mod json;
 mod live;
 mod style;
@@ -13,8 +15,10 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-pub(crate) use age::age;
+pub use age::age;
+pub use columns::columns;
 pub use conditions::ConditionFilter;
+pub use form::ViewForm;
 pub use json::{names, view};
 pub use live::LiveTree;
 pub use style::Style;

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use apiserver_access::{Attributes, Authorizer, Decision, Rules, UNVERIFIED, User, Verdict};
+use apiserver_access::{Answers, Attributes, Authorizer, Decision, Rules, UNVERIFIED, User, Verdict};
 use async_trait::async_trait;
 
 use super::HostMirror;
-use crate::authorizer::HostAuthorizer;
+use crate::authorizer::{HostAuthorizer, NOT_ALLOWED};
 use crate::health::HostState;
 
 /// Verbs that make a user another one, or give permissions.
@@ -63,6 +63,20 @@ impl Authorizer for MirroredAuthorizer {
         }
     }
 
+    async fn answers(&self, attributes: &Attributes) -> Answers {
+        let verdict = self.judge(attributes).await;
+        if verdict.authorizer != super::NAME {
+            return Answers::one(verdict).or_because(NOT_ALLOWED);
+        }
+        let text = format!("the host cluster is in the state {}", self.mirror.0.health.state().name());
+        let host = Verdict::new((Decision::Error(text), String::new()), self.name());
+        Answers { each: vec![host, verdict.clone()], verdict }
+    }
+
+    fn name(&self) -> &str {
+        self.host.name()
+    }
+
     async fn rules(&self, user: &User, namespace: &str) -> Rules {
         self.host.rules(user, namespace).await
     }
@@ -86,11 +100,18 @@ impl Authorizer for Cautious {
     }
 
     async fn judge(&self, attributes: &Attributes) -> Verdict {
-        if attributes.user.extra.contains_key(UNVERIFIED) && needs_verified_token(attributes) {
+        if is_uncertain(attributes) {
             let text = "the host cluster does not answer whether the pod of this token still exists; try again later";
             return Verdict::new((Decision::Error(text.to_owned()), String::new()), super::NAME);
         }
         self.0.judge(attributes).await
+    }
+
+    async fn answers(&self, attributes: &Attributes) -> Answers {
+        if is_uncertain(attributes) {
+            return Answers::one(self.judge(attributes).await);
+        }
+        self.0.answers(attributes).await
     }
 
     fn name(&self) -> &str {
@@ -100,6 +121,11 @@ impl Authorizer for Cautious {
     async fn rules(&self, user: &User, namespace: &str) -> Rules {
         self.0.rules(user, namespace).await
     }
+}
+
+/// Returns true for a request that needs a token which is verified in full, with another one.
+fn is_uncertain(attributes: &Attributes) -> bool {
+    attributes.user.extra.contains_key(UNVERIFIED) && needs_verified_token(attributes)
 }
 
 fn needs_verified_token(attributes: &Attributes) -> bool {

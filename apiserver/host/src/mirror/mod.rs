@@ -154,14 +154,17 @@ impl HostMirror {
             {
                 text = format!("{reason}, {text}");
             }
-            return Verdict::new((Decision::NoOpinion(text), String::new()), NAME);
+            return Verdict {
+                age: Some(age),
+                ..Verdict::new((Decision::NoOpinion(text), String::new()), NAME)
+            };
         }
         match self.bounded(permissions, attributes, age) {
             Ok(class) => {
                 self.0.health.metrics().count_stale(class.name());
                 Verdict { age: Some(age), ..Verdict::new((Decision::Allow, reason), NAME) }
             }
-            Err(why) => error(why),
+            Err(why) => Verdict { age: Some(age), ..error(why) },
         }
     }
 

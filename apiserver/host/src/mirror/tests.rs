@@ -145,6 +145,27 @@ async fn the_host_decides_while_it_answers_and_its_refusals_count_only_when_it_i
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_answers_have_the_state_of_the_host_and_the_age_of_the_copy() {
+    let (_host, health, mirror, authorizer) = scene(HostState::Probation);
+    synchronized(&mirror, &health);
+    let answers = authorizer.answers(&asks("alice", "get", GROUP, "machines")).await;
+    let [host] = answers.each.as_slice() else { panic!("{answers:?}") };
+    assert_eq!((host.authorizer.as_str(), host.why(), host.age), ("Host", "the host says so", None));
+    health.set(HostState::Down);
+    let age = Duration::from_secs(5 * 3600);
+    tokio::time::advance(age).await;
+    for (user, verb, expected) in [("alice", "get", 200), ("mallory", "get", 403), ("alice", "delete", 503)] {
+        let question = asks(user, verb, GROUP, "machines");
+        let answers = authorizer.answers(&question).await;
+        let [host, copy] = answers.each.as_slice() else { panic!("{answers:?}") };
+        assert_eq!((host.authorizer.as_str(), code(host)), ("Host", 503));
+        assert!(host.why().ends_with("in the state down"), "{host:?}");
+        assert_eq!((copy.authorizer.as_str(), code(copy), copy.age), (NAME, expected, Some(age)));
+        assert_eq!(answers.verdict, authorizer.judge(&question).await);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_empty_mirror_and_a_mirror_of_another_realm_allow_nothing() {
     let (_host, health, mirror, authorizer) = scene(HostState::Down);
     let question = asks("alice", "get", GROUP, "machines");

@@ -1,6 +1,6 @@
 //! Authorizer that sends SubjectAccessReviews to a webhook.
 
-use apiserver_access::{Attributes, Authorizer, Decision};
+use apiserver_access::{Answers, Attributes, Authorizer, Decision};
 use async_trait::async_trait;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 
@@ -70,6 +70,12 @@ impl WebhookAuthorizer {
         answer.status.map(decided).ok_or_else(|| "its answer has no status".to_owned())
     }
 
+    /// Returns true if a condition excludes a request.
+    fn skips(&self, attributes: &Attributes) -> bool {
+        let json = serde_json::to_value(spec(attributes)).unwrap_or_default();
+        matches!(self.settings.conditions.matches(&json), Matched::No)
+    }
+
     /// Returns the decision of a failure.
     fn failed(&self, why: &str) -> (Decision, String) {
         tracing::warn!(webhook = self.settings.name, why, "an authorization webhook does not decide");
@@ -113,6 +119,17 @@ impl Authorizer for WebhookAuthorizer {
             // Failures are not cached: the next request asks again.
             Err(why) => self.failed(&why),
         }
+    }
+
+    async fn answers(&self, attributes: &Attributes) -> Answers {
+        let why = if attributes.user.is_internal() {
+            "it is not asked about the server's own identities"
+        } else if self.skips(attributes) {
+            "its matchConditions exclude the request"
+        } else {
+            "it gives no reason"
+        };
+        Answers::one(self.judge(attributes).await).or_because(why)
     }
 
     fn name(&self) -> &str {

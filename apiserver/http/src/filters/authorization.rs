@@ -88,7 +88,14 @@ async fn decide(authorizer: &Arc<dyn Authorizer>, attributes: &Attributes) -> De
         Decision::NoOpinion(reason) => (reason, "no-opinion"),
         Decision::Error(reason) => {
             let error = ApiError::unavailable(format!("permission could not be checked: {reason}"));
-            return Decided { word: None, counted: "error", reason, result: Err(error), authorizer, age };
+            return Decided {
+                word: None,
+                counted: "error",
+                reason,
+                result: Err(error),
+                authorizer,
+                age: None,
+            };
         }
     };
     let text = attributes.refusal(&reason);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apiserver_access::{Attributes, Authorizer, Decision, Realm, Rules, User};
+use apiserver_access::{Answers, Attributes, Authorizer, Decision, Realm, Rules, User};
 use apiserver_machinery::store::ObjectStore;
 use async_trait::async_trait;
 use serde_json::Value;
@@ -89,6 +89,14 @@ impl Authorizer for MachineAuthorizer {
             return Decision::NoOpinion(String::new());
         }
         self.decide(attributes).await.unwrap_or_else(Decision::Error)
+    }
+
+    async fn answers(&self, attributes: &Attributes) -> Answers {
+        let why = match attributes.user.realm {
+            Realm::Machine => "it decides about objects with a namespace and about certificates",
+            _ => "it decides about users of the realm machine",
+        };
+        Answers::one(self.judge(attributes).await).or_because(why)
     }
 
     fn name(&self) -> &str {

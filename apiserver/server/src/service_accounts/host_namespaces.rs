@@ -1,6 +1,6 @@
 //! Service accounts of a server with a host cluster: only those of one namespace are Capstan's own.
 
-use apiserver_access::{Attributes, Authorizer, Decision};
+use apiserver_access::{Answers, Attributes, Authorizer, Decision, Rules, User};
 use async_trait::async_trait;
 
 use super::SYSTEM_NAMESPACE;
@@ -27,7 +27,16 @@ impl Authorizer for HostNamespaces {
         Decision::NoOpinion(String::new())
     }
 
-    async fn rules(&self, _user: &apiserver_access::User, _namespace: &str) -> apiserver_access::Rules {
-        apiserver_access::Rules::default()
+    async fn answers(&self, attributes: &Attributes) -> Answers {
+        let why = "it refuses service accounts in the namespaces of the host cluster, and nothing else";
+        Answers::one(self.judge(attributes).await).or_because(why)
+    }
+
+    fn name(&self) -> &'static str {
+        "ServiceAccounts"
+    }
+
+    async fn rules(&self, _user: &User, _namespace: &str) -> Rules {
+        Rules::default()
     }
 }

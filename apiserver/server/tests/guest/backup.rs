@@ -157,15 +157,6 @@ async fn bk_06_objects_move_to_etcd_and_back_and_the_source_is_refused() {
     assert_eq!(server.client().get(NAMESPACES).await.unwrap().code, 503);
 }
 
-/// Creates a kubeconfig of a user with this group.
-async fn kubeconfig(data: &Path, server: &Capstan, group: &str) -> String {
-    let path = data.join(format!("{}.kubeconfig", group.replace(':', "-"))).display().to_string();
-    let url = format!("https://127.0.0.1:{}", server.port);
-    succeeds(data, &["kubeconfig", "--user", "eve", "--group", group, "--server", &url, "--output", &path])
-        .await;
-    path
-}
-
 /// Writes backups through a running server, and refuses them to users without the permission.
 async fn through_server(arguments: &[&str]) {
     let data = tempfile::tempdir().unwrap();
@@ -178,7 +169,7 @@ async fn through_server(arguments: &[&str]) {
     let flags = [&["--config", config.as_str()], arguments].concat();
     let mut server = Capstan::start(data.path(), &flags);
     server.ready().await;
-    let admin = kubeconfig(data.path(), &server, "capstan:admins").await;
+    let admin = server.kubeconfig(data.path(), "capstan:admins");
     let backup = ["backup", "--kubeconfig", &admin, "--to", &file, "--key-file", &key];
     let refused = text(&capstan(data.path(), &backup).await);
     assert!(refused.contains("set backup.keyFile in its configuration"), "{refused}");
@@ -189,8 +180,8 @@ async fn through_server(arguments: &[&str]) {
     let server = Capstan::start(data.path(), &flags);
     server.ready().await;
     create(&server.client(), "kept").await;
-    let admin = kubeconfig(data.path(), &server, "capstan:admins").await;
-    let other = kubeconfig(data.path(), &server, "dev").await;
+    let admin = server.kubeconfig(data.path(), "capstan:admins");
+    let other = server.kubeconfig(data.path(), "dev");
     let backup = |kubeconfig| ["backup", "--kubeconfig", kubeconfig, "--to", &file, "--key-file", &key];
     let refused = text(&capstan(data.path(), &backup(&other)).await);
     assert!(refused.contains("verb post on nonResourceURLs /capstan/v1/backup"), "{refused}");

@@ -30,7 +30,7 @@ fn token(key: &SigningKey, uid: &str, namespace: &str) -> String {
 }
 
 /// Returns the responses of a host with RBAC: the account may read machines and Secrets.
-fn rbac(key: &SigningKey) -> impl Fn(&str) -> Option<(u16, Value)> + use<> {
+pub(crate) fn rbac(key: &SigningKey) -> impl Fn(&str) -> Option<(u16, Value)> + use<> {
     let keys = json!({"keys": [key.public("k1")]});
     move |path| {
         let list = |items: Value| {
@@ -60,7 +60,7 @@ fn rbac(key: &SigningKey) -> impl Fn(&str) -> Option<(u16, Value)> + use<> {
     }
 }
 
-fn configure(data: &Path, port: u16) -> String {
+pub(crate) fn configure(data: &Path, port: u16) -> String {
     let [host, config] = ["host.kubeconfig", "config.yaml"].map(|name| data.join(name));
     std::fs::write(&host, kubeconfig(&format!("http://127.0.0.1:{port}"))).unwrap();
     let text = format!(

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::client::{Client, Identity};
@@ -10,6 +10,13 @@ use crate::etcd::free_port;
 
 /// Longest time that any step may take on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Runs a command of the program until it ends.
+pub(crate) async fn command(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
+    command.args(arguments).env("NO_COLOR", "1");
+    tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+}
 
 /// A running server.
 pub(crate) struct Capstan {
@@ -72,6 +79,17 @@ impl Capstan {
 
     pub(crate) fn client_of(&self, identity: Identity) -> Client {
         Client::new(self.port, identity)
+    }
+
+    /// Creates a kubeconfig of the user eve with this group. Returns its path.
+    pub(crate) fn kubeconfig(&self, data: &Path, group: &str) -> String {
+        let path = data.join(format!("{}.kubeconfig", group.replace(':', "-"))).display().to_string();
+        let url = format!("https://127.0.0.1:{}", self.port);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
+        command.args(["kubeconfig", "--user", "eve", "--group", group, "--server", &url, "--output", &path]);
+        let output = command.arg("--data-dir").arg(data).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        path
     }
 
     /// Waits until the server listens.

@@ -1,16 +1,10 @@
 //! Commands about an installation whose server runs: with the embedded store, the server answers them.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use crate::etcd::{Etcd, free_port};
-use crate::process::Capstan;
-
-async fn capstan(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
-    command.args(arguments).env("NO_COLOR", "1");
-    tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
-}
+use crate::process::{Capstan, command as capstan};
 
 fn text(output: &Output) -> String {
     [&output.stdout[..], &output.stderr].map(|part| String::from_utf8_lossy(part).into_owned()).concat()

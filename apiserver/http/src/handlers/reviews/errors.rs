@@ -1,5 +1,6 @@
 //! Errors of reviews, with upstream's texts.
 
+use apiserver_access::REALM;
 use apiserver_machinery::reviews::Review;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_schema::field_errors::{FieldError, FieldPath};
@@ -92,6 +93,12 @@ pub(super) fn of_namespace(
     let given = resource?.get("namespace").and_then(Value::as_str).unwrap_or_default();
     let field = FieldPath::new("spec.resourceAttributes.namespace");
     (given != namespace).then(|| FieldError::invalid(field, &json!(given), "must match metadata.namespace"))
+}
+
+/// Returns the error of a realm that does not exist.
+pub(super) fn of_realm(name: &str) -> FieldError {
+    let supported = ["host", "issuer/URL", "keystone", "machine", "own", "webhook"];
+    FieldError::not_supported(FieldPath::new("spec.extra").key(REALM), &json!(name), &supported)
 }
 
 fn other_path() -> FieldPath {

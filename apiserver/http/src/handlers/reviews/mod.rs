@@ -2,6 +2,7 @@
 //! host serves reviews itself.
 
 mod errors;
+mod explanation;
 mod token;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use apiserver_schema::field_errors::{FieldError, FieldPath};
 use http::header::CONTENT_TYPE;
 use serde_json::{Map, Value, json};
 
+use self::explanation::Endpoint;
 use crate::request::Call;
 use crate::request::body;
 use crate::request::request_info::ResourcePath;
@@ -96,7 +98,10 @@ pub(super) async fn serve(
         }
         _ => {
             let attributes = attributes(call, review, &question, path)?;
-            decided(server.parts.authorizer.authorize(&attributes).await)
+            match Endpoint::of(server, call, review)? {
+                Some(endpoint) => endpoint.explain(attributes).await,
+                None => decided(server.parts.authorizer.authorize(&attributes).await),
+            }
         }
     };
     answered(&mut question, review, path);
@@ -181,7 +186,7 @@ fn attributes(call: &Call, review: &Review, question: &Value, path: &ResourcePat
     let user = if review.kind == "SelfSubjectAccessReview" {
         Arc::clone(&call.user)
     } else {
-        Arc::new(subject(spec))
+        Arc::new(subject(spec).map_err(refuse)?)
     };
     if user.name.is_empty() && user.groups.is_empty() {
         let detail = "at least one of user or group must be specified";
@@ -208,21 +213,28 @@ fn attributes(call: &Call, review: &Review, question: &Value, path: &ResourcePat
     Ok(attributes)
 }
 
-fn subject(spec: &Value) -> User {
+/// Returns the user that a review names.
+///
+/// # Errors
+/// A realm that does not exist: a decision about another one would be wrong.
+fn subject(spec: &Value) -> Result<User, FieldError> {
     let list = |value: &Value| -> Vec<String> {
         value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
     };
     let extra = spec.get("extra").and_then(Value::as_object);
-    let realm = extra.and_then(|extra| extra.get(REALM)).map(list).unwrap_or_default();
-    let realm = realm.first().and_then(|name| Realm::of_name(name)).unwrap_or_default();
+    let named = extra.and_then(|extra| extra.get(REALM)).map(list).unwrap_or_default();
+    let realm = match named.first() {
+        None => Realm::default(),
+        Some(name) => Realm::of_name(name).ok_or_else(|| errors::of_realm(name))?,
+    };
     let extra = extra.into_iter().flatten();
-    User {
+    Ok(User {
         realm,
         name: text(spec, "user"),
         uid: Some(text(spec, "uid")).filter(|uid| !uid.is_empty()),
         groups: spec.get("groups").map(list).unwrap_or_default(),
         extra: extra.map(|(key, values)| (key.clone(), list(values))).collect(),
-    }
+    })
 }
 
 fn text(value: &Value, name: &str) -> String {
