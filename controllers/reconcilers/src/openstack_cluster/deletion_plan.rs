@@ -166,9 +166,14 @@ mod tests {
             cluster: pvc (v, 0 GiB). They hold data.";
         assert!(text.starts_with(expected), "{text}");
         assert!(text.contains("Will keep load balancer kube_service_y (c). They may belong"), "{text}");
-        let has_shares = self.shares.is_some_and(|it| !it.is_empty());
-        let has_others = !self.kept.is_empty() || !self.blocked.is_empty();
-        !self.balancers.is_empty() || has_others || has_volumes || has_shares
+        assert!(text.contains("Blocked by load balancer kube_service_z (d), and other"), "{text}");
+        let shares = csi_shares::examples("blue", &["pvc-a"]);
+        assert!(Plan { shares: Some(&shares), ..Plan::default() }.has_leftovers());
+        assert!(!Plan { shares: Some(&CsiShares::default()), ..Plan::default() }.has_leftovers());
+        let text = Plan { shares: Some(&shares), ..Plan::default() }.text(&Journal::default());
+        let expected = "will delete nothing. Will keep shares of the Manila CSI driver with cluster id blue: pvc-a \
+            (pvc-a, 5 GiB). They hold data, and another workload cluster may have the same id. Delete them in the cloud";
+        assert_eq!(text, expected);
     }
 
     #[test]
