@@ -29,7 +29,8 @@ const PERMISSIONS: &str = "0644";
 pub(super) enum Form {
     /// As upstream has them.
     Plain,
-    /// Compressed by gzip where that is shorter. Ignition unpacks each file.
+    /// Compressed by gzip where that is shorter. The program Ignition unpacks each file since its version 2.3.0, and thus
+    /// Flatcar since release 3185. Ignition 0.35 refuses the document.
     Compressed,
 }
 

@@ -1,7 +1,7 @@
 //! Boot document for Ignition 2.3, which Flatcar reads.
 //!
 //! A script runs kubeadm, and a unit of systemd runs the script. There is no Jinja. Ignition unpacks files, but no whole
-//! document: the files of a document that is too large for OpenStack are compressed.
+//! document: the files of a document that is too large for OpenStack are compressed. Old images refuse them.
 
 mod additional;
 mod disks;
