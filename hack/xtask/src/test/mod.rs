@@ -28,6 +28,9 @@ const ALONE: [(&str, &str); 2] = [("tests-fuzz", "corpus"), ("apiserver-server",
 /// waits.
 const SCENARIOS: &str = "6";
 
+/// Number of tests of `guest` that run at the same time. They use half a core, and mostly wait.
+const GUESTS: &str = "3";
+
 /// Long suites, which run only with `--all`.
 const LONG: [&str; 3] = ["tests-history", "tests-scenarios", "tests-fuzz"];
 
@@ -99,9 +102,11 @@ fn one(program: &Program, environment: &[(&str, std::path::PathBuf)]) -> anyhow:
     let started = Instant::now();
     let mut command = program.command();
     command.envs(environment.iter().map(|(name, value)| (name, value)));
-    if program.package == "tests-scenarios" {
-        command.args(["--test-threads", SCENARIOS]);
-    }
+    match (program.package.as_str(), program.name.as_str()) {
+        ("tests-scenarios", _) => command.args(["--test-threads", SCENARIOS]),
+        ("apiserver-server", "guest") => command.args(["--test-threads", GUESTS]),
+        _ => &mut command,
+    };
     let output =
         command.output().with_context(|| format!("{} cannot be run", program.executable.display()))?;
     let text = String::from_utf8_lossy(&output.stdout);
