@@ -14,6 +14,7 @@ mod host_outage;
 mod install;
 mod keystone;
 mod lab;
+mod log_secrets;
 mod mirror;
 mod octavia;
 mod openstack;
@@ -500,7 +501,8 @@ fn with_guests(lab: &Lab, openstack: &OpenStack, outcome: &mut Outcome) -> anyho
 
 fn one(lab: &Lab, name: &str, scenario: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
     let started = Instant::now();
-    scenario().with_context(|| format!("FAILED: {name}; logs are in {}", lab.keep_logs()))?;
+    let outcome = scenario().and_then(|()| log_secrets::absent(&lab.directory("")));
+    outcome.with_context(|| format!("FAILED: {name}; logs are in {}", lab.keep_logs()))?;
     eprintln!("ok      {name} ({:.1} s)", started.elapsed().as_secs_f64());
     Ok(())
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 
 use super::balancer::Balancer;
-use super::{Tools, until};
+use super::{Tools, log_secrets, until};
 use crate::{prerequisites, run};
 use load::Load;
 use network::Network;
@@ -76,7 +76,8 @@ struct Lab<'a> {
 impl Lab<'_> {
     fn check(&self, sentence: &str, run: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
         let started = Instant::now();
-        run().with_context(|| format!("{sentence}; the logs are in {}", self.home.display()))?;
+        let outcome = run().and_then(|()| log_secrets::absent(&self.home));
+        outcome.with_context(|| format!("{sentence}; the logs are in {}", self.home.display()))?;
         eprintln!("ok      {sentence} ({:.1} s)", started.elapsed().as_secs_f64());
         Ok(())
     }
