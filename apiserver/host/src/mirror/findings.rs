@@ -51,7 +51,7 @@ impl Disagreement {
 pub(super) struct Findings {
     known: HashMap<String, Disagreement>,
     pending: HashSet<String>,
-    /// Disagreements before this time do not count: an operator has looked at them.
+    /// Disagreements up to this second do not count: an operator has looked at them.
     accepted: Timestamp,
 }
 
@@ -86,7 +86,7 @@ impl Findings {
     /// Adds a disagreement, also one that another replica has found.
     pub(super) fn add(&mut self, found: Disagreement) {
         // Those of a closed mirror must stay: they are why it is closed.
-        if found.at < self.accepted.as_second() || self.is_closed() {
+        if self.has_accepted(&found) || self.is_closed() {
             return;
         }
         // Another replica may have kept an earlier answer to the same question.
@@ -102,6 +102,12 @@ impl Findings {
         self.known.insert(found.question.clone(), found);
     }
 
+    /// Returns true if an operator has accepted a disagreement. Its time is in whole seconds, so those of the same second are
+    /// accepted, too. One that is found later in that second closes the mirror when it is found again.
+    fn has_accepted(&self, found: &Disagreement) -> bool {
+        found.at <= self.accepted.as_second()
+    }
+
     /// Returns true if the mirror is closed for all, until an operator accepts the disagreements.
     pub(super) fn is_closed(&self) -> bool {
         !closing(self.known.values()).is_empty()
@@ -110,10 +116,9 @@ impl Findings {
     /// Returns the names of those kept disagreements that close nothing any more: old ones, except those that close the
     /// mirror for all, and those that an operator has accepted.
     pub(super) fn expired(&self, kept: &HashMap<String, Disagreement>, now: Timestamp) -> Vec<String> {
-        let is_accepted = |found: &Disagreement| found.at < self.accepted.as_second();
-        let closing = closing(kept.values().filter(|found| !is_accepted(found)));
+        let closing = closing(kept.values().filter(|found| !self.has_accepted(found)));
         let is_over = |found: &Disagreement| {
-            is_accepted(found) || !(found.is_recent(now) || closing.contains(found.question.as_str()))
+            self.has_accepted(found) || !(found.is_recent(now) || closing.contains(found.question.as_str()))
         };
         kept.iter().filter(|(_, found)| is_over(found)).map(|(name, _)| name.clone()).collect()
     }
@@ -220,7 +225,7 @@ mod tests {
             (0..=10).for_each(|number| findings.add(found(number, number * pause)));
             assert_eq!(findings.is_closed(), expected, "{pause}");
         }
-        let mut accepted = Findings::accepting(at(3601));
+        let mut accepted = Findings::accepting(at(3600));
         (0..=10).for_each(|number| accepted.add(found(number, number * 360)));
         assert!(!accepted.is_closed());
         (0..=9).for_each(|number| accepted.add(found(number, 3601)));
@@ -261,6 +266,6 @@ mod tests {
             ["30"],
             "the others close the mirror until they are accepted"
         );
-        assert_eq!(expired(1, many), ["10", "30"], "ten close it for their user and class only");
+        assert_eq!(expired(0, many), ["10", "30"], "ten close it for their user and class only");
     }
 }

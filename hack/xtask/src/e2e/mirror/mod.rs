@@ -110,7 +110,7 @@ fn settings(webhooks: &Webhooks, admission: &str, mirror: &str) -> String {
 
 /// Returns the setting with which the disagreements so far do not count.
 fn accepting_all() -> anyhow::Result<String> {
-    // With its fraction: a time of whole seconds lies before disagreements of the same second.
+    // As an operator does: the disagreements of this very second are accepted, too.
     let now = run::output(Command::new("date").args(["--utc", "+%Y-%m-%dT%H:%M:%S.%NZ"]))?;
     Ok(format!("acceptedAt: '{}'", now.trim()))
 }
