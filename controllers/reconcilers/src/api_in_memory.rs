@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use controllers_infrastructure::{Cloud, CloudConnector, CloudError, CloudResult, Credentials, ErrorClass};
-use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, ServerLists, TermStart};
+use controllers_runtime::{
+    ApiSecrets, ControllerContext, NoEventHolds, Queues, Recorder, ServerLists, TermStart,
+};
 use controllers_workload::{
     ClusterKey, KubeconfigConnector, WorkloadClusters, WorkloadConnector, WorkloadError,
 };
@@ -84,6 +86,7 @@ impl FakeApi {
             servers: Arc::new(ServerLists::default()),
             workloads: Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector::default()))),
             events: Recorder::new(client.clone(), identity),
+            event_holds: Arc::new(NoEventHolds),
             queues: Queues::default(),
             kinds: Arc::from([]),
             settings: Arc::default(),

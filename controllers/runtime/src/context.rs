@@ -8,8 +8,8 @@ use controllers_workload::WorkloadClusters;
 use kube::Client;
 
 use crate::{
-    ControllerSettings, Queues, ReconcileError, Recorder, SecretSource, ServedKind, ServerLists, TermStart,
-    read_credentials,
+    ControllerSettings, EventHolds, Queues, ReconcileError, Recorder, SecretSource, ServedKind, ServerLists,
+    TermStart, read_credentials,
 };
 use apiserver_types::OpenStackIdentityReference;
 
@@ -28,6 +28,8 @@ pub struct ControllerContext {
     pub workloads: Arc<WorkloadClusters>,
     /// Recorder of Events.
     pub events: Recorder,
+    /// Holds on Events that must not expire yet.
+    pub event_holds: Arc<dyn EventHolds>,
     /// Metrics of queues.
     pub queues: Queues,
     /// Every kind that the API serves.

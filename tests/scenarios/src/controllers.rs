@@ -22,7 +22,9 @@ use controllers_reconcilers::openstack_floating_ip_pool::{self, OpenStackFloatin
 use controllers_reconcilers::openstack_machine::{self, OpenStackMachineReconciler};
 use controllers_reconcilers::openstack_machine_template::{self, OpenStackMachineTemplateReconciler};
 use controllers_reconcilers::openstack_server::{self, OpenStackServerReconciler};
-use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, Requeue, ServerLists, TermStart};
+use controllers_runtime::{
+    ApiSecrets, ControllerContext, NoEventHolds, Queues, Recorder, Requeue, ServerLists, TermStart,
+};
 use controllers_workload::{KubeconfigConnector, WorkloadClusters};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
@@ -106,6 +108,7 @@ impl Controllers {
                 servers: Arc::clone(&servers),
                 workloads: Arc::clone(&workloads),
                 events: Recorder::new(client.clone(), name),
+                event_holds: Arc::new(NoEventHolds),
                 queues: Queues::default(),
                 kinds: Arc::clone(&kinds),
                 settings: Arc::default(),

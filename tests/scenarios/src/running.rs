@@ -7,8 +7,8 @@ use apiserver_http::ApiServer;
 use apiserver_machinery::resource::Resource;
 use controllers_infrastructure_openstack::{AllowedEndpoints, OpenStackConnector};
 use controllers_runtime::{
-    ApiSecrets, ControllerContext, ControllerSpec, PolicyRule, Queues, Recorder, ServedKind, ServerLists,
-    TermStart,
+    ApiSecrets, ControllerContext, ControllerSpec, NoEventHolds, PolicyRule, Queues, Recorder, ServedKind,
+    ServerLists, TermStart,
 };
 use controllers_workload::WorkloadClusters;
 use kube::api::ApiResource;
@@ -69,6 +69,7 @@ pub fn run_until_crash(
             servers: Arc::clone(&servers),
             workloads: Arc::clone(&workloads),
             events: Recorder::new(client.clone(), identity),
+            event_holds: Arc::new(NoEventHolds),
             queues: Queues::default(),
             kinds: Arc::clone(&kinds),
             settings: Arc::default(),
