@@ -21,6 +21,7 @@ mod jwt;
 mod manifests;
 mod metrics;
 mod mirror;
+mod namespace_errors;
 mod namespaces;
 mod prober;
 mod retry;
@@ -29,13 +30,14 @@ mod tokens;
 mod ttl_cache;
 mod webhook;
 mod write_back;
+mod write_limit;
 
 pub use audiences::Audiences;
 pub use authorizer::HostAuthorizer;
 pub use certificates::HostUserCertificates;
 pub use connection::{ConnectError, HostConnection, connect};
 pub use contact::Contact;
-pub use events::HostEvents;
+pub use events::{EventRecord, HostEvents};
 pub use front_proxy::{FrontProxy, FrontProxyError, front_proxies, front_proxy};
 pub use health::{HostHealth, HostState};
 pub use host_status::{HostFacts, MirrorFacts, Transitions, host_status};
@@ -50,4 +52,5 @@ pub use webhook::{
     AuthorizationConfiguration, AuthorizerKind, InvalidAuthorization, TokenWebhookError,
     TokenWebhookSettings, WebhookAuthorizer, WebhookSettings, WebhookTokens,
 };
-pub use write_back::{SecretWriteBack, WriteBackReport};
+pub use write_back::{CopyRecord, CopyRecords, Refusal, SecretWriteBack, WriteBackHost, WriteBackReport};
+pub use write_limit::WriteLimit;

@@ -4,22 +4,21 @@ use std::fmt;
 use std::sync::Arc;
 
 use apiserver_access::{Grant, LocalPolicy, User};
-use apiserver_host::{HostEvents, HostSecrets, SecretWriteBack, WriteBackReport};
+use apiserver_host::HostSecrets;
 use apiserver_http::{ApiServer, InProcess, Supervisor};
 use apiserver_machinery::resource::Resource;
-use apiserver_types::Cluster;
 use async_trait::async_trait;
 use controllers_infrastructure::CloudConnector;
 use controllers_infrastructure_openstack::{AllowedEndpoints, CloudMetrics, OpenStackConnector};
 use controllers_reconcilers::{bootstrap_data, machine};
 use controllers_runtime::{
-    ApiSecrets, ControllerContext, ControllerSettings, ControllerSpec, PolicyRule, Queues, Recorder,
-    SecretSource, ServedKind, ServerLists, Severity, TermStart, is_object_name,
+    ApiSecrets, ControllerContext, ControllerSettings, ControllerSpec, EventHolds, NoEventHolds, PolicyRule,
+    Queues, Recorder, SecretSource, ServedKind, ServerLists, TermStart, is_object_name,
 };
 use controllers_workload::{KubeconfigConnector, RequestRate, Timing, WorkloadClusters};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Client;
-use kube::api::{ApiResource, DynamicObject};
+use kube::api::ApiResource;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -28,6 +27,7 @@ use crate::bootstrap_data::BootstrapDataListener;
 use crate::election::{self, Election, ElectionMetrics, Term};
 use crate::host::Host;
 use crate::host_mirror::announce;
+use crate::host_outbox::{self, HostOutbox};
 use crate::quotas::QuotaStatus;
 use crate::serve::upkeep::Upkeep;
 use crate::storage_history::HistoryNumber;
@@ -90,19 +90,6 @@ pub(crate) fn start(
     end
 }
 
-/// Identity that copies Events to a host cluster, and its permissions.
-const HOST_EVENTS: (&str, &[PolicyRule]) =
-    ("host-events", &[PolicyRule { groups: &[""], resources: &["events"], verbs: PolicyRule::READ }]);
-
-/// Identity that copies Secrets of clusters to a host cluster, and its permissions.
-const HOST_SECRETS: (&str, &[PolicyRule]) = (
-    "host-secrets",
-    &[
-        PolicyRule { groups: &[""], resources: &["secrets"], verbs: PolicyRule::READ },
-        PolicyRule { groups: &["cluster.x-k8s.io"], resources: &["clusters"], verbs: &["get"] },
-    ],
-);
-
 /// Every controller. To add one, add its line to [`controllers_reconcilers::ALL`].
 fn all() -> impl Iterator<Item = &'static ControllerSpec> {
     controllers_reconcilers::ALL.iter().chain([&controllers_operations::CONTROLLER])
@@ -128,7 +115,7 @@ pub(crate) fn local_policy() -> LocalPolicy {
         (announce::IDENTITY, announce::RULES),
         (quotas::IDENTITY, quotas::RULES),
     ];
-    let identities = controllers.chain([HOST_EVENTS, HOST_SECRETS, machines]).chain(own);
+    let identities = controllers.chain([host_outbox::EVENTS, host_outbox::SECRETS, machines]).chain(own);
     let grants = identities.flat_map(|(identity, rules)| {
         let rules = rules.iter().chain([&PolicyRule::EVENTS, &PolicyRule::USE_IDENTITIES]);
         rules.map(move |rule| Grant {
@@ -143,7 +130,11 @@ pub(crate) fn local_policy() -> LocalPolicy {
 
 /// Starts the controllers. Each has the client of its own identity, and ends with the term.
 fn start_controllers(clients: &Clients, parts: &ControllerParts, term: &Term) -> JoinSet<()> {
-    let shared = Shared::new(clients, parts, term);
+    let outbox = parts.host.as_ref().map(|host| {
+        let clients = [host_outbox::EVENTS.0, host_outbox::SECRETS.0].map(|identity| clients.of(identity));
+        HostOutbox::new(clients, host, term.permit())
+    });
+    let shared = Shared::new(clients, parts, term, outbox.as_ref());
     let term = &term.end;
     let mut running = JoinSet::new();
     for controller in selected(parts.host.is_some()) {
@@ -161,11 +152,10 @@ fn start_controllers(clients: &Clients, parts: &ControllerParts, term: &Term) ->
         running.spawn(Arc::clone(backups).run(term.clone()));
     }
     parts.upkeep.lead(Arc::clone(clients.0.registry()), term, &mut running);
+    if let Some(outbox) = outbox {
+        running.spawn(outbox.run(term.clone()));
+    }
     if let Some(host) = &parts.host {
-        let connection = host.connection();
-        let events = HostEvents::new(clients.of(HOST_EVENTS.0), connection.client());
-        running.spawn(events.with_health(connection.health()).run(term.clone()));
-        running.spawn(write_back(clients, host).run(term.clone()));
         running.spawn(host_copies::keep(Arc::new(host.copies()), host.originals(), term.clone()));
     }
     if let Some(secrets) = shared.host.clone() {
@@ -175,24 +165,6 @@ fn start_controllers(clients: &Clients, parts: &ControllerParts, term: &Term) ->
         });
     }
     running
-}
-
-/// Returns the writer of the Secrets of clusters in the host.
-fn write_back(clients: &Clients, host: &Host) -> SecretWriteBack {
-    let (own, connection) = (clients.of(HOST_SECRETS.0), host.connection());
-    let report = Arc::new(ClusterEvents(Recorder::new(own.clone(), HOST_SECRETS.0)));
-    SecretWriteBack::new(own, connection.client(), connection.health(), report)
-}
-
-/// Events of Clusters whose Secrets cannot be copied to the host.
-struct ClusterEvents(Recorder);
-
-#[async_trait]
-impl WriteBackReport for ClusterEvents {
-    async fn refused(&self, cluster: &DynamicObject, reason: &'static str, message: &str) {
-        let Ok(cluster) = cluster.clone().try_parse::<Cluster>() else { return };
-        self.0.record(&cluster, Severity::Warning, reason, message).await;
-    }
 }
 
 /// Returns the connections to the workload clusters, as the operator set them.
@@ -209,6 +181,7 @@ struct Shared<'a> {
     servers: Arc<ServerLists>,
     workloads: Arc<WorkloadClusters>,
     host: Option<HostSecrets>,
+    event_holds: Arc<dyn EventHolds>,
     queues: Queues,
     kinds: Arc<[ServedKind]>,
     settings: Arc<ControllerSettings>,
@@ -216,10 +189,14 @@ struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    fn new(clients: &'a Clients, parts: &ControllerParts, term: &Term) -> Self {
+    fn new(clients: &'a Clients, parts: &ControllerParts, term: &Term, outbox: Option<&HostOutbox>) -> Self {
         // Each controller reads Capstan's own API with its own identity: its client replaces this one.
         let own = clients.of(machine::CONTROLLER.identity);
         let connector = OpenStackConnector::new(parts.cloud.allowed.clone()).with_permit(term.permit());
+        let event_holds: Arc<dyn EventHolds> = match outbox {
+            Some(outbox) => outbox.event_holds(),
+            None => Arc::new(NoEventHolds),
+        };
         Self {
             clients,
             connector: Arc::new(connector.with_metrics(parts.cloud.metrics.clone())),
@@ -227,6 +204,7 @@ impl<'a> Shared<'a> {
             workloads: Arc::new(workloads(parts)),
             queues: parts.queues.clone(),
             host: parts.host.as_ref().map(|host| host.secrets(own)),
+            event_holds,
             kinds: clients.kinds(),
             settings: Arc::clone(&parts.settings),
             term: term.start,
@@ -248,6 +226,7 @@ impl<'a> Shared<'a> {
             servers: Arc::clone(&self.servers),
             workloads: Arc::clone(&self.workloads),
             events: Recorder::new(client.clone(), identity),
+            event_holds: Arc::clone(&self.event_holds),
             queues: self.queues.clone(),
             kinds: Arc::clone(&self.kinds),
             settings: Arc::clone(&self.settings),
@@ -341,8 +320,8 @@ mod tests {
     #[test]
     fn every_controller_has_an_identity_of_its_own_and_is_started() {
         let own = [
-            HOST_EVENTS.0,
-            HOST_SECRETS.0,
+            host_outbox::EVENTS.0,
+            host_outbox::SECRETS.0,
             election::IDENTITY,
             bootstrap_data::IDENTITY,
             rbac::IDENTITY,

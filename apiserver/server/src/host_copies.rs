@@ -5,6 +5,7 @@ mod admission;
 mod issuers;
 mod keeper;
 mod mirror;
+mod outbox;
 mod secrets;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ use storage_contract::Store;
 
 pub(crate) use keeper::{Originals, keep};
 pub(crate) use mirror::RestoredMirror;
+pub(crate) use outbox::StoredOutbox;
 pub(crate) use secrets::StoredSecrets;
 
 use crate::sealed_values::SealedValues;

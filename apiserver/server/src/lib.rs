@@ -26,6 +26,7 @@ mod host_admission;
 mod host_copies;
 mod host_manifests;
 mod host_mirror;
+mod host_outbox;
 mod host_status;
 mod host_wait;
 mod host_watch;

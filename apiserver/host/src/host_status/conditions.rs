@@ -155,7 +155,7 @@ fn write_back_caught_up(facts: &HostFacts) -> HostCondition {
             FALSE,
             "Refused",
             format!(
-                "the host cluster refuses {refused} objects: see the Events of their Clusters and the log"
+                "the host cluster refuses {refused} objects: see the conditions of their Clusters and the log"
             ),
         ),
         _ => (FALSE, "Waiting", format!("{waiting} objects wait, and the host cluster refuses {refused}")),

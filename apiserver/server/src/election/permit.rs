@@ -122,7 +122,7 @@ impl CallPermit for LeasePermit {
             return;
         }
         if !self.term.is_cancelled() {
-            tracing::warn!("the controller lease was lost; a call to a cloud was not sent");
+            tracing::warn!("the controller lease was lost; a call was not sent");
             self.term.cancel();
         }
         std::future::pending().await

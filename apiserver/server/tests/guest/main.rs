@@ -16,6 +16,7 @@ mod history;
 mod host_admission;
 mod host_down;
 mod host_mirror;
+mod host_outbox;
 mod host_status;
 mod impersonation;
 mod join;
