@@ -21,6 +21,10 @@ const ADMISSION: [&str; 6] = [
     "validatingwebhookconfigurations",
 ];
 
+/// ClusterRole of a writer of Secrets. No binding of the whole cluster names it: a user who can create Secrets everywhere
+/// gets a token of any service account.
+const SECRETS_ROLE: &str = "capstan:secrets";
+
 /// Verbs of a reader.
 const READ: [&str; 3] = ["get", "list", "watch"];
 
@@ -43,6 +47,8 @@ pub struct Options {
     pub definitions: Vec<Value>,
     /// True if Capstan mirrors the roles, bindings, service accounts, token keys and admission configurations of the host.
     pub mirror: bool,
+    /// Namespaces in which Capstan may write the Secrets of clusters.
+    pub write_secrets: Vec<String>,
 }
 
 /// Returns the objects, in an order in which they can be applied.
@@ -99,12 +105,19 @@ fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
         json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": "capstan:server"},
             // Secrets are read one by one, by the name that a controller knows: neither listed nor watched.
             "rules": [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
-                {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "update"]},
+                {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
                 {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
                 {"nonResourceURLs": ["/.well-known/openid-configuration"], "verbs": ["get"]}]}),
         json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": "capstan:server"},
             "roleRef": role("ClusterRole", "capstan:server"), "subjects": subjects}),
+        json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": SECRETS_ROLE}, "rules": [
+            {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "update", "delete"]}]}),
     ];
+    objects.extend(options.write_secrets.iter().map(|namespace| {
+        json!({"apiVersion": version, "kind": "RoleBinding",
+            "metadata": {"name": SECRETS_ROLE, "namespace": namespace},
+            "roleRef": role("ClusterRole", SECRETS_ROLE), "subjects": subjects})
+    }));
     if options.mirror {
         objects.extend(of_mirror(&subjects));
     }

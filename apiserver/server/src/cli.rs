@@ -312,6 +312,11 @@ pub(crate) struct ManifestsArguments {
     /// The settings host.permissions: mirror and host.admission: mirror need this.
     #[arg(long)]
     pub(crate) mirror: bool,
+    /// Namespaces in which Capstan may write Secrets: the kubeconfigs and certificates of the clusters there
+    ///
+    /// The namespaces must exist. Without this, Capstan keeps these Secrets in its own store only.
+    #[arg(long, value_name = "NAMESPACE", num_args = 1.., value_delimiter = ',')]
+    pub(crate) write_secrets: Vec<String>,
 }
 
 #[derive(Debug, Default, Args)]

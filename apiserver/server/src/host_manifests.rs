@@ -32,6 +32,7 @@ pub(crate) fn run(arguments: &ManifestsArguments, assembly: &Assembly) -> anyhow
         user: arguments.user.clone(),
         definitions: apiserver_registry::definitions(&registry, apiserver_registry::Serving::Elsewhere),
         mirror: arguments.mirror,
+        write_secrets: arguments.write_secrets.clone(),
     };
     let mut objects = apiserver_host::manifests(&registry, &options);
     if let Some(kubeconfig) = &arguments.kubeconfig {
@@ -181,6 +182,7 @@ mod tests {
             user: "capstan".to_owned(),
             definitions: apiserver_registry::definitions(registry, apiserver_registry::Serving::Elsewhere),
             mirror: false,
+            write_secrets: Vec::new(),
         }
     }
 
@@ -314,13 +316,33 @@ mod tests {
             .find(|object| object["kind"] == "ClusterRole" && object["metadata"]["name"] == "capstan:server")
             .unwrap();
         assert_eq!(verbs(role, "", "namespaces"), ["get", "list", "watch"]);
-        // The authorities and the kubeconfig of a new cluster are made in the host, too.
-        assert_eq!(verbs(role, "", "secrets"), ["get", "create", "update"]);
+        assert_eq!(verbs(role, "", "secrets"), ["get"]);
         assert_eq!(verbs(role, "", "events"), ["create", "patch"]);
         // Tokens of other issuers are not shown to the host.
         let issuer = json!({"nonResourceURLs": ["/.well-known/openid-configuration"], "verbs": ["get"]});
         assert_eq!(role["rules"][3], issuer);
         assert_eq!(role["rules"].as_array().unwrap().len(), 4);
+    }
+
+    #[test]
+    fn ho_34_secrets_are_written_only_in_namespaces_that_the_command_names() {
+        let registry = apiserver_registry::registry();
+        let write_secrets = ["team", "other"].map(str::to_owned).to_vec();
+        let with = apiserver_host::manifests(&registry, &Options { write_secrets, ..options(&registry) });
+        let without = objects().1;
+        let added: Vec<&Value> = with.iter().filter(|object| !without.contains(object)).collect();
+        let found: Vec<_> =
+            added.iter().map(|it| (it["kind"].as_str(), it["metadata"]["namespace"].as_str())).collect();
+        assert_eq!(found, ["team", "other"].map(|namespace| (Some("RoleBinding"), Some(namespace))));
+        let role = added[0]["roleRef"]["name"].clone();
+        let writers: Vec<&Value> = without
+            .iter()
+            .filter(|it| it["kind"] == "ClusterRole" && verbs(it, "", "secrets").contains(&"create"))
+            .collect();
+        assert_eq!(writers.len(), 1);
+        assert_eq!(writers[0]["metadata"]["name"], role);
+        assert_eq!(verbs(writers[0], "", "secrets"), ["get", "create", "update", "delete"]);
+        assert!(without.iter().all(|it| it["roleRef"]["name"] != role), "it is bound nowhere else");
     }
 
     #[test]

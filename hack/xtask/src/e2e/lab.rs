@@ -158,6 +158,13 @@ impl Lab {
         self.kubectl("admin", &["apply", "-f", &path.display().to_string()]).map(|_| ())
     }
 
+    /// Lets Capstan write Secrets in a namespace of the host, as `--write-secrets` does.
+    pub(super) fn let_write_secrets(&self, namespace: &str) -> anyhow::Result<()> {
+        let role = ["--clusterrole=capstan:secrets", "--user=capstan"];
+        let create = ["create", "rolebinding", "capstan:secrets", "-n", namespace];
+        self.kubectl("admin", &[&create[..], &role[..]].concat()).map(drop)
+    }
+
     /// Starts Capstan, also after it was stopped.
     pub(super) fn start_capstan(&self) -> anyhow::Result<()> {
         // No delay, because there is no other replica to take over.

@@ -61,7 +61,10 @@ const SCENARIOS: [Scenario; 20] = [
         garbage_collection::other_orders,
     ),
     ("Capstan does not serve its core kinds to the front proxy", workflows::core_kinds_stay_in_the_host),
-    ("Capstan's user in the host can get a Secret, but cannot list or delete Secrets", host_data::secrets),
+    (
+        "Capstan's user in the host can get a Secret, but cannot list, create or delete Secrets",
+        host_data::secrets,
+    ),
     ("Capstan copies its Events to the host, and updates their counts there", host_data::events),
     ("the direct endpoint accepts a token of the host, and rejects a forged one", host_data::tokens),
     (

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::ensure;
 
-use super::cluster::{Cluster, is_true};
+use super::cluster::{Cluster, NAMESPACE, is_true};
 use crate::e2e::openstack::text;
 
 /// Port of the Deployment on every node.
@@ -57,6 +57,7 @@ pub(super) fn first(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     cluster.until("the manifest is applied", || {
         cluster.lab.kubectl("admin", &["apply", "-f", &manifest]).map(|_| true)
     })?;
+    cluster.lab.let_write_secrets(NAMESPACE)?;
     ready(cluster, 2)?;
     let version = &cluster.image.kubernetes;
     for node in cluster.workload_items(&["get", "nodes"])? {

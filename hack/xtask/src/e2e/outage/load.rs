@@ -130,6 +130,7 @@ impl Drop for Load {
 pub(super) fn identities(lab: &Lab, cloud: u16) -> anyhow::Result<()> {
     for namespace in [NAMESPACE, "quickstart"] {
         lab.kubectl("admin", &["create", "namespace", namespace])?;
+        lab.let_write_secrets(namespace)?;
     }
     let role = "--clusterrole=capstan:edit";
     lab.kubectl("admin", &["create", "rolebinding", "alice", "-n", NAMESPACE, role, "--user=alice"])?;
