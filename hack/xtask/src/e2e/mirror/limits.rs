@@ -94,6 +94,6 @@ pub(super) fn change(lab: &Lab, first: &Endpoint, users: &Users) -> anyhow::Resu
 /// Returns a file with an object that the quota counts.
 fn config(lab: &Lab, name: &str) -> anyhow::Result<String> {
     let object = json!({"apiVersion": "bootstrap.cluster.x-k8s.io/v1beta2", "kind": "KubeadmConfig",
-        "metadata": {"name": name, "namespace": "team"}, "spec": {}});
+        "metadata": {"name": name, "namespace": "team"}, "spec": {"format": "cloud-config"}});
     lab.file(&format!("{name}.json"), &object.to_string())
 }
