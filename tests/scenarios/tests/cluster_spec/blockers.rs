@@ -15,20 +15,12 @@ async fn port(scene: &Scene, network: &str, groups: Vec<String>) -> String {
 
 /// Deletes the cluster, and waits until the message about what blocks it has all of these texts.
 async fn blocked(scene: &Scene, namespace: &str, texts: &[String]) {
-    let clusters: Api<Cluster> = Api::namespaced(scene.world.admin(), namespace);
-    clusters.delete("c", &DeleteParams::background()).await.unwrap();
+    scene.begin_deletion(namespace).await;
     let is_blocked = |cluster: &OpenStackCluster| {
         let ready = cluster.condition("Ready").filter(|it| it.reason == "DeletionBlocked");
         ready.is_some_and(|it| texts.iter().all(|text| it.message.contains(text)))
     };
     scene.until(namespace, "the deletion is blocked", is_blocked).await;
-}
-
-async fn gone(scene: &Scene, namespace: &str) {
-    let gone = |client: Client| async move {
-        Ok(Api::<Cluster>::namespaced(client, namespace).get_opt("c").await?.is_none())
-    };
-    scene.controllers.until("the cluster is gone", gone).await.unwrap();
 }
 
 #[tokio::test]
@@ -44,7 +36,7 @@ async fn r17_4_ports_of_another_owner_on_our_network_block_the_deletion_until_th
     for port in &ports {
         scene.cloud.delete_port(port).await.unwrap();
     }
-    gone(&scene, "blocked").await;
+    scene.gone("blocked").await;
     assert!(scene.world.cloud.inventory("demo").is_empty(), "{}", scene.world.counts());
 }
 
@@ -63,6 +55,6 @@ async fn r17_4_on_an_existing_network_the_port_with_our_security_group_is_named(
     blocked(&scene, "group", &["These use security-group".to_owned(), title]).await;
     let forget = json!({"metadata": {"annotations": {"capstan.dev/forget-blocked": "true"}}});
     scene.patch("group", forget).await;
-    gone(&scene, "group").await;
+    scene.gone("group").await;
     scene.cloud.delete_port(&port).await.unwrap();
 }

@@ -2,8 +2,6 @@
 
 use apiserver_types::OpenStackMachine;
 use controllers_infrastructure::{FixedIp, Subnet};
-use k8s_openapi::api::core::v1::Event;
-use kube::api::ListParams;
 
 use super::*;
 
@@ -88,13 +86,6 @@ async fn machine(scene: &Scene, port: &str) {
     api.patch_status("m", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
 }
 
-async fn messages(scene: &Scene, reason: &str) -> String {
-    let events: Api<Event> = Api::namespaced(scene.world.admin(), NAMESPACE);
-    let events = events.list(&ListParams::default()).await.unwrap().items.into_iter();
-    let found = events.filter(|event| event.reason.as_deref() == Some(reason));
-    found.filter_map(|event| event.message).collect::<Vec<_>>().join("\n")
-}
-
 /// Load balancers of Services on the network of another owner were neither noted, nor deleted, nor named.
 #[tokio::test]
 async fn r17_3_on_an_existing_network_a_service_goes_if_its_members_were_the_clusters_machines() {
@@ -136,11 +127,11 @@ async fn r17_3_on_an_existing_network_a_service_goes_if_its_members_were_the_clu
     for (reason, remedy) in
         [("DeletionPlanned", "capstan.dev/delete-leftovers"), ("LeftoversFound", "Delete them in the cloud")]
     {
-        let text = messages(&scene, reason).await;
+        let text = scene.messages(NAMESPACE, reason).await;
         assert!(text.contains(&unclear) && text.contains(remedy), "{reason}: {text}");
         assert!(!text.contains(&theirs), "{reason}: {text}");
     }
-    assert!(messages(&scene, "DeletionPlanned").await.contains(&ours));
+    assert!(scene.messages(NAMESPACE, "DeletionPlanned").await.contains(&ours));
 }
 
 /// Routes that the cloud provider had added kept the interfaces of the router, so that the deletion never ended.

@@ -17,8 +17,8 @@ use controllers_infrastructure::{
     NewListener, NewLoadBalancer, NewMember, NewNetwork, NewPool, NewPort, NewServer, NewSubnet, PortQuery,
     SecurityGroupQuery, SubnetQuery,
 };
-use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::{Event, Namespace};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
 use tests_scenarios::{Controllers, CrashPoint, World};
@@ -85,12 +85,29 @@ impl Scene {
 
     /// Deletes the cluster, and runs the controllers until it is gone.
     async fn delete(&self, namespace: &str) {
+        self.begin_deletion(namespace).await;
+        self.gone(namespace).await;
+    }
+
+    async fn begin_deletion(&self, namespace: &str) {
         let api: Api<Cluster> = Api::namespaced(self.world.admin(), namespace);
         api.delete("c", &DeleteParams::background()).await.unwrap();
+    }
+
+    /// Runs the controllers until the cluster is gone.
+    async fn gone(&self, namespace: &str) {
         let gone = |client: Client| async move {
             Ok(Api::<Cluster>::namespaced(client, namespace).get_opt("c").await?.is_none())
         };
         self.controllers.until("the cluster is gone", gone).await.unwrap();
+    }
+
+    /// Returns the messages of all Events with this reason, one per line.
+    async fn messages(&self, namespace: &str, reason: &str) -> String {
+        let events: Api<Event> = Api::namespaced(self.world.admin(), namespace);
+        let events = events.list(&ListParams::default()).await.unwrap().items.into_iter();
+        let found = events.filter(|event| event.reason.as_deref() == Some(reason));
+        found.filter_map(|event| event.message).collect::<Vec<_>>().join("\n")
     }
 
     /// Does what the controller of OpenStackServers does: creates the server, and reports it.

@@ -1,8 +1,5 @@
 //! Tests of load balancers that Services of several workload clusters share.
 
-use k8s_openapi::api::core::v1::Event;
-use kube::api::ListParams;
-
 use super::*;
 
 const OURS: &str = "kube_service_prod_default_web";
@@ -90,13 +87,6 @@ async fn has_only_theirs(scene: &Scene, balancer: &str) {
     assert_eq!(found.tags, [THEIRS]);
 }
 
-async fn events(scene: &Scene, namespace: &str, reason: &str) -> String {
-    let events: Api<Event> = Api::namespaced(scene.world.admin(), namespace);
-    let events = events.list(&ListParams::default()).await.unwrap().items.into_iter();
-    let found = events.filter(|event| event.reason.as_deref() == Some(reason));
-    found.filter_map(|event| event.message).collect::<Vec<_>>().join("\n")
-}
-
 /// The listener, pool and tag of a Service stayed in the load balancer of another cluster, and led to no machine.
 #[tokio::test]
 async fn r17_3_a_cluster_leaves_the_load_balancer_of_another_cluster() {
@@ -105,12 +95,12 @@ async fn r17_3_a_cluster_leaves_the_load_balancer_of_another_cluster() {
     let balancer = shared(&scene, &theirs, (&ours, "10.8.0.50"), (&theirs, "10.9.0.50")).await;
     scene.delete("leaves").await;
     has_only_theirs(&scene, &balancer).await;
-    let plan = events(&scene, "leaves", "DeletionPlanned").await;
+    let plan = scene.messages("leaves", "DeletionPlanned").await;
     assert!(
         plan.contains(&format!("the parts of this cluster in load balancer {THEIRS} ({balancer})")),
         "{plan}"
     );
-    let done = events(&scene, "leaves", "DeletedLoadBalancerPart").await;
+    let done = scene.messages("leaves", "DeletedLoadBalancerPart").await;
     for part in ["listener", "pool"] {
         assert!(done.contains(&format!("deleted {part} {part}_0_{OURS}")), "{done}");
     }
@@ -121,19 +111,15 @@ async fn r17_3_a_shared_load_balancer_on_our_network_stays_until_the_other_clust
     let scene = Scene::start().await;
     let (ours, theirs) = (own_subnet(&scene, "stays").await, other_subnet(&scene).await);
     let balancer = shared(&scene, &ours, (&ours, "10.8.0.50"), (&theirs, "10.9.0.50")).await;
-    let clusters: Api<Cluster> = Api::namespaced(scene.world.admin(), "stays");
-    clusters.delete("c", &DeleteParams::background()).await.unwrap();
+    scene.begin_deletion("stays").await;
     let is_blocked = |cluster: &OpenStackCluster| {
         let ready = cluster.condition("Ready").filter(|it| it.reason == "DeletionBlocked");
         ready.is_some_and(|it| it.message.contains("its member 10.9.0.50 is not"))
     };
     scene.until("stays", "the deletion is blocked", is_blocked).await;
     has_only_theirs(&scene, &balancer).await;
-    let plan = events(&scene, "stays", "DeletionPlanned").await;
+    let plan = scene.messages("stays", "DeletionPlanned").await;
     assert!(plan.contains(&format!("Blocked by load balancer {THEIRS} ({balancer})")), "{plan}");
     scene.cloud.delete_load_balancer(&balancer).await.unwrap();
-    let gone = |client: Client| async move {
-        Ok(Api::<Cluster>::namespaced(client, "stays").get_opt("c").await?.is_none())
-    };
-    scene.controllers.until("the cluster is gone", gone).await.unwrap();
+    scene.gone("stays").await;
 }
