@@ -1,4 +1,8 @@
-//! MachineDeployment: strategy and validation.
+//! MachineDeployment: strategy, validation and verbs.
+
+mod actions;
+mod revisions;
+mod rollback;
 
 use apiserver_machinery::object;
 use apiserver_machinery::quota::Amounts;
@@ -9,10 +13,15 @@ use apiserver_schema::field_errors::{FieldError, FieldPath};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
+pub(crate) use actions::verbs;
+
 use crate::rules::json_fields::{default, get, text};
 use crate::rules::machine_template::{CLUSTER_LABEL, label_with_cluster, prepare_version};
 use crate::rules::quota_usage;
-use crate::rules::{machine_owner, names, quota_shortage, replicas, rollout};
+use crate::rules::{
+    failure_domain_spread, machine_owner, names, protection, quota_shortage, replicas, rollout,
+    rollout_settings,
+};
 
 /// Label that identifies the Machines of a deployment without a selector.
 const DEPLOYMENT_LABEL: &str = "cluster.x-k8s.io/deployment-name";
@@ -61,6 +70,14 @@ impl Strategy for MachineDeploymentStrategy {
         Ok(Verdict { warnings: warnings.into_iter().collect(), ..Verdict::default() })
     }
 
+    async fn refuse_deletion_with(
+        &self,
+        object: &Value,
+        others: &dyn ObjectReader,
+    ) -> ApiResult<Option<String>> {
+        protection::refusal(object, protection::WITH_A_DEPLOYMENT, others).await
+    }
+
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let name = text(new, "metadata.name").unwrap_or_default();
@@ -74,6 +91,9 @@ impl Strategy for MachineDeploymentStrategy {
         rollout::validate_bounds(get(new, bounds), &FieldPath::new(bounds), &mut errors);
         let at_once = "spec.remediation.maxInFlight";
         rollout::validate_count(get(new, at_once), FieldPath::new(at_once), &mut errors);
+        rollout_settings::validate(new, old, rollout_settings::OF_DEPLOYMENTS, &mut errors);
+        rollout_settings::validate_field(new, old, &mut errors);
+        failure_domain_spread::validate(new, old, &mut errors);
         errors
     }
 }
@@ -137,6 +157,16 @@ mod tests {
                 "must be either an int or a percentage",
             ),
             ("/spec/remediation", json!({"maxInFlight": "few"}), "spec.remediation.maxInFlight"),
+            (
+                "/metadata/annotations",
+                json!({"capstan.dev/remediation-max-retry": "-1"}),
+                "metadata.annotations[capstan.dev/remediation-max-retry]: Invalid value: \"-1\"",
+            ),
+            (
+                "/metadata/annotations",
+                json!({"capstan.dev/spread-failure-domains": "all,az1"}),
+                "metadata.annotations[capstan.dev/spread-failure-domains]: Invalid value: \"all,az1\"",
+            ),
         ] {
             let mut new = old.clone();
             let (parent, name) = pointer.rsplit_once('/').unwrap();
