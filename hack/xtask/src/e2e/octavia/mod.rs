@@ -1,5 +1,7 @@
 //! Load balancer of a cluster in a real Octavia, verified by Octavia's own records.
 
+mod healing;
+
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
@@ -14,13 +16,16 @@ const ACCESS: Access = Access { user: HOST.user, namespace: "balanced" };
 const PORTS: [u64; 2] = [6443, 8132];
 
 /// Creates a cluster with a load balancer and one control plane Machine, and deletes both. The Machine must become a
-/// member of each pool and leave it, and no resource may be left in the project.
+/// member of each pool and leave it. In between the load balancer breaks twice. No resource may be left in the project.
 pub(super) fn load_balancer(lab: &Lab, openstack: &OpenStack) -> anyhow::Result<()> {
     let before = openstack.records(&["inventory"])?;
     lab.kubectl(ACCESS.user, &["apply", "-f", &manifest(lab, openstack)?])?;
     until("each listener has its member", || members(openstack, 1)).with_context(|| state(lab, openstack))?;
     let endpoint = get(lab, &ACCESS, "cluster/c", "{.spec.controlPlaneEndpoint.host}")?;
     ensure!(endpoint.starts_with("172.24."), "the endpoint is {endpoint:?}, not a floating IP");
+    healing::healed(lab, openstack).with_context(|| state(lab, openstack))?;
+    let after = get(lab, &ACCESS, "cluster/c", "{.spec.controlPlaneEndpoint.host}")?;
+    ensure!(after == endpoint, "the endpoint changed from {endpoint} to {after}");
     lab.kubectl(ACCESS.user, &["-n", ACCESS.namespace, "delete", "machine", "m", "--timeout=120s"])?;
     until("no pool has a member", || members(openstack, 0)).with_context(|| state(lab, openstack))?;
     lab.kubectl(ACCESS.user, &["-n", ACCESS.namespace, "delete", "cluster", "c", "--timeout=180s"])
