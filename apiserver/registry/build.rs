@@ -34,7 +34,8 @@ fn schemas() -> Result<Vec<(String, Value)>, Box<dyn Error>> {
             .ok_or_else(|| format!("{name} is listed without a schema"))?;
         schemas.push((name, schema));
     }
-    let bodies = apiserver_types::bodies().into_iter().map(|(kind, schema)| (kind.to_owned(), schema));
+    let bodies = apiserver_types::bodies().into_iter().chain(apiserver_types::verb_bodies());
+    let bodies = bodies.map(|(kind, schema)| (kind.to_owned(), schema));
     Ok(schemas.into_iter().chain(bodies).collect())
 }
 

@@ -4,6 +4,9 @@
 #   build.sh FOLDER          FOLDER must not exist. It appears when it is complete.
 #   KUBERNETES ETCD COREDNS  folders with the programs of these projects
 #   IGNITION                 the program of Ignition
+#   EARLIER EARLIER_VERSION  folder with the programs of an earlier release of Kubernetes, and its version
+#   BASE RELEASES            instead of all these: a folder that this script has made, and folders named
+#                            kubernetes-VERSION with the programs of further releases
 #   KUBERNETES_VERSION ETCD_VERSION COREDNS_VERSION   their versions, e.g. v1.36.3
 set -euo pipefail
 export PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
@@ -48,6 +51,9 @@ system() {
   sed -i "s/@PAUSE@/$PAUSE_VERSION/" "$ROOT/etc/containerd/config.toml"
   mkdir -p "$ROOT/var/lib/guest-disk"
   install -m 755 "$KUBERNETES"/{kubeadm,kubelet,kubectl} "$ROOT/usr/bin/"
+  # The driver of the compute host links these programs into a server whose image has this version in its name.
+  mkdir -p "$ROOT/opt/kubernetes/$EARLIER_VERSION"
+  install -m 755 "$EARLIER"/{kubeadm,kubelet} "$ROOT/opt/kubernetes/$EARLIER_VERSION/"
   install -m 755 "$IGNITION" "$ROOT/usr/bin/ignition"
   chroot "$ROOT" systemctl --quiet enable containerd.service kubelet.service guest-prepare.service guest-network.service
   chroot "$ROOT" systemctl --quiet mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer \
@@ -72,17 +78,24 @@ proxy_tree() {
 
 image() { # NAME:TAG arguments of oci.py...
   local name=$1 archive
-  archive=$WORK/$(basename "${name%%:*}").tar; shift
+  archive=$WORK/$(basename "${name/:/-}").tar; shift
   python3 "$HERE/oci.py" "$archive" "registry.k8s.io/$name" "$@"
 }
 
-images() {
+release() { # FOLDER VERSION: images of one release of Kubernetes
   local program
   for program in kube-apiserver kube-controller-manager kube-scheduler; do
-    image "$program:$KUBERNETES_VERSION" --file "$KUBERNETES/$program=usr/local/bin/$program"
+    image "$program:$2" --file "$1/$program=usr/local/bin/$program"
   done
+  image "kube-proxy:$2" --tree "$WORK/proxy" --file "$WORK/start-proxy=usr/local/bin/kube-proxy" \
+    --file "$1/kube-proxy=usr/local/libexec/kube-proxy"
+}
+
+images() {
   proxy_tree "$WORK/proxy"
-  image "kube-proxy:$KUBERNETES_VERSION" --tree "$WORK/proxy" --file "$KUBERNETES/kube-proxy=usr/local/bin/kube-proxy"
+  cc -Os -static -s -o "$WORK/start-proxy" "$HERE/proxy.c"
+  release "$KUBERNETES" "$KUBERNETES_VERSION"
+  release "$EARLIER" "$EARLIER_VERSION"
   image "etcd:${ETCD_VERSION#v}-0" --file "$ETCD/etcd=usr/local/bin/etcd" --file "$ETCD/etcdctl=usr/local/bin/etcdctl"
   image "coredns/coredns:$COREDNS_VERSION" --entrypoint /coredns --file "$COREDNS/coredns=coredns"
   cc -Os -static -s -o "$WORK/pause" "$HERE/pause.c"
@@ -107,11 +120,28 @@ unpack() {
   rm -rf --one-file-system "$ROOT"/run/* "$ROOT"/tmp/*
 }
 
+# Adds the releases of RELEASES to a copy of the folder BASE.
+further_releases() {
+  cp -a "$BASE/." "$ROOT/"
+  proxy_tree "$WORK/proxy"
+  cc -Os -static -s -o "$WORK/start-proxy" "$HERE/proxy.c"
+  local folder
+  for folder in $RELEASES; do
+    mkdir -p "$ROOT/opt/kubernetes/${folder##*kubernetes-}"
+    install -m 755 "$folder"/{kubeadm,kubelet} "$ROOT/opt/kubernetes/${folder##*kubernetes-}/"
+    release "$folder" "${folder##*kubernetes-}"
+  done
+}
+
 install_host_packages
-debian
-say "Debian is installed"
-system
-images
+if [[ -n ${BASE:-} ]]; then
+  further_releases
+else
+  debian
+  say "Debian is installed"
+  system
+  images
+fi
 say "the images are written"
 unpack
 rm -rf "$WORK"

@@ -1,13 +1,13 @@
 #!/bin/bash
 # After hack/openstack/up.sh: adds the compute host "libvirt-guests" in zone "guests", whose servers are system containers
 # on a root folder that build.sh has made, and virtual routers for their networks. Idempotent. down.sh removes both.
-#   up.sh FOLDER IMAGE   FOLDER: root folder of the guests. IMAGE: name that it gets in Glance
+#   up.sh FOLDER IMAGE...   FOLDER: root folder of the guests. IMAGE: names that it gets in Glance
 #   OPENSTACK_HOME       folder of the OpenStack
 set -euo pipefail
 export PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 H=${OPENSTACK_HOME:-/tmp/openstack}
-ROOT=$1 IMAGE=$2
+ROOT=$1; shift
 L=$H/libvirt-guests
 starttime() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
 alive() { local pid st; [[ -s $H/run/$1.pid ]] || return 1; read -r pid st < "$H/run/$1.pid"; [[ -n $st && $(starttime "$pid") == "$st" ]]; }
@@ -25,6 +25,11 @@ done
 # A compute host of another root folder has other servers.
 mkdir -p "$L"/{run,drivers} "$H/state/nova-guests/instances"
 [[ $(cat "$L/root" 2>/dev/null) == "$ROOT" ]] || { "$HERE/down.sh"; echo "$ROOT" > "$L/root"; }
+
+# ---- inotify: systemd, containerd, kubelet and each pod of a node have instances, 20 to 30 in all. With the kernel's limit
+# of 128, the kubelet of the sixth node ends with "too many open files". The limit counts users, not containers.
+limit=/proc/sys/fs/inotify/max_user_instances
+[[ $(cat "$limit") -ge 8192 ]] || echo 8192 > "$limit"
 
 # ---- virtual routers
 spawn guests-routers /usr/bin/python3 -s "$HERE/routers.py" "$H"
@@ -87,11 +92,15 @@ if [[ ! -e $H/state/mapped.guests ]]; then
   touch "$H/state/mapped.guests"
 fi
 
-# ---- the image has no content: the compute host uses the root folder
-if [[ ! -e $H/state/image.$IMAGE ]]; then
+# ---- the images have no content: the compute host uses the root folder
+for image in "$@"; do
+  [[ ! -e $H/state/image.$image ]] || continue
   head -c 1024 /dev/zero > "$L/image"
-  admin image show "$IMAGE" > /dev/null 2>&1 ||
-    admin image create --public --container-format bare --disk-format raw --file "$L/image" "$IMAGE" > /dev/null
-  touch "$H/state/image.$IMAGE"
-fi
-echo "zone guests, image $IMAGE, libvirt: virsh -c 'lxc:///system?socket=$L/run/libvirt-sock' list"
+  # kube-KEY-RELEASE
+  release=${image##*-}
+  admin image show "$image" > /dev/null 2>&1 ||
+    admin image create --public --container-format bare --disk-format raw --property "kubernetes_release=$release" \
+      --file "$L/image" "$image" > /dev/null
+  touch "$H/state/image.$image"
+done
+echo "zone guests, images $*, libvirt: virsh -c 'lxc:///system?socket=$L/run/libvirt-sock' list"

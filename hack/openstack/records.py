@@ -1,11 +1,18 @@
 #!/usr/bin/python3
-"""Prints the resources of a project and Nova's records of a server as JSON, as evidence for tests.
+"""Prints the resources of a project and Nova's records of a server as JSON, as evidence for tests. Some commands change
+something, as another client of the cloud does.
 
     records.py CLOUDS.YAML CLOUD inventory       ids and names of all resources of the project
     records.py CLOUDS.YAML CLOUD server ID       the server
     records.py CLOUDS.YAML CLOUD actions ID      the instance actions of a server, newest first
     records.py CLOUDS.YAML CLOUD console ID      the last lines of the console of a server
     records.py CLOUDS.YAML CLOUD ports ID        the ports of a server
+    records.py CLOUDS.YAML CLOUD stop ID         stops a server, as another client of Nova does
+    records.py CLOUDS.YAML CLOUD quota [NUMBER]  the limit of instances of the project; CLOUD-admin sets it first if a number is given
+    records.py CLOUDS.YAML CLOUD credential NAME makes an application credential of the user, and prints it with its secret
+    records.py CLOUDS.YAML CLOUD revoke ID       deletes an application credential of the user
+    records.py CLOUDS.YAML CLOUD grant ROLE      gives the user a role in the project, as CLOUD-admin
+    records.py CLOUDS.YAML CLOUD withdraw ROLE   takes it away
     records.py CLOUDS.YAML CLOUD load-balancers  the load balancers of the project, with listeners, pools and members
 """
 import json
@@ -46,6 +53,9 @@ class Project:
         headers, answer = call('POST', url + '/auth/tokens', body=body)
         self.token = headers['X-Subject-Token']
         self.id = answer['token']['project']['id']
+        self.user = answer['token']['user']['id']
+        self.identity = url
+        self.credentials = f'{url}/users/{self.user}/application_credentials'
         self.urls = {}
         for service in answer['token']['catalog']:
             for endpoint in service['endpoints']:
@@ -60,6 +70,25 @@ class Project:
 
     def post(self, service, path, body):
         return call('POST', self.urls[service] + path, self.token, body, service)[1]
+
+    def quota(self):
+        return self.get('compute', f'/os-quota-sets/{self.id}')['quota_set']['instances']
+
+    def set_quota(self, project, limit):
+        body = {'quota_set': {'instances': int(limit), 'force': True}}
+        call('PUT', self.urls['compute'] + f'/os-quota-sets/{project}', self.token, body, 'compute')
+
+    def credential(self, name):
+        body = {'application_credential': {'name': name, 'unrestricted': True}}
+        return call('POST', self.credentials, self.token, body)[1]['application_credential']
+
+    def revoke(self, id):
+        return call('DELETE', f'{self.credentials}/{id}', self.token)[1]
+
+    def change_role(self, method, project, name):
+        role = call('GET', f'{self.identity}/roles?name={name}', self.token)[1]['roles'][0]['id']
+        path = f'/projects/{project.id}/users/{project.user}/roles/{role}'
+        return call(method, self.identity + path, self.token)[1]
 
     def load_balancers(self):
         found = self.get('load-balancer', f'/v2/lbaas/loadbalancers?project_id={self.id}')['loadbalancers']
@@ -97,6 +126,19 @@ def main():
         result = project.post('compute', f'/servers/{rest[0]}/action', body)['output']
     elif what == 'ports':
         result = project.get('network', f'/ports?device_id={rest[0]}')['ports']
+    elif what == 'stop':
+        result = project.post('compute', f'/servers/{rest[0]}/action', {'os-stop': None})
+    elif what == 'quota':
+        if rest:
+            Project(path, f'{cloud}-admin').set_quota(project.id, rest[0])
+        result = project.quota()
+    elif what == 'credential':
+        result = project.credential(rest[0])
+    elif what == 'revoke':
+        result = project.revoke(rest[0])
+    elif what in ('grant', 'withdraw'):
+        method = 'PUT' if what == 'grant' else 'DELETE'
+        result = Project(path, f'{cloud}-admin').change_role(method, project, rest[0])
     elif what == 'load-balancers':
         result = project.load_balancers()
     else:

@@ -4,19 +4,25 @@ mod issuers;
 mod observer;
 mod token;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use async_trait::async_trait;
 use http::{HeaderMap, HeaderValue};
 
+use crate::masters::SystemMasters;
+use crate::network::Network;
 use crate::peer::{Peer, PeerIdentity};
 use crate::user::{self, AUTHENTICATED, MACHINES, MASTERS, Realm, User};
 pub use issuers::Issuer;
 use issuers::Issuers;
 pub use observer::CertificateObserver;
 pub(crate) use observer::LastReport;
-use token::Credential;
+use token::{Credential, KeystoneForms};
+
+/// Only paths of requests without credentials, unless the authentication file says otherwise: those of health checks.
+const ANONYMOUS_PATHS: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
 
 /// Begin of the names of the service accounts that a server with a host has itself.
 const OWN_ACCOUNTS: &str = "system:serviceaccount:capstan-system:";
@@ -98,6 +104,15 @@ pub trait TokenSource: Send + Sync + std::fmt::Debug + 'static {
     /// [`ReviewFailed`] if the token cannot be reviewed now.
     async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed>;
 
+    /// Returns the user of a token that a client at this address has shown. A source that limits its reviews can limit
+    /// those of one address. Default: the address does not matter.
+    ///
+    /// # Errors
+    /// [`ReviewFailed`] if the token cannot be reviewed now.
+    async fn review_from(&self, token: &str, _address: Option<IpAddr>) -> Result<Option<User>, ReviewFailed> {
+        self.review(token).await
+    }
+
     /// Returns the user of a token that is for other programs, with those of their `audiences` that it is for. `None` if
     /// the token is not valid, or if this source knows no audiences.
     ///
@@ -142,22 +157,29 @@ pub trait HostCertificates: Send + Sync + std::fmt::Debug + 'static {
 /// Each token goes to one source only, by its form and its issuer, so that no token is shown to a system that cannot have issued it.
 #[derive(Debug, Default)]
 pub struct Authenticator {
-    headers: ArcSwap<RequestHeaders>,
+    /// Headers of front proxies, which are removed from all requests. Those of the peer's own pool say what is believed.
+    removed: ArcSwap<RequestHeaders>,
     tokens: Option<Arc<dyn TokenSource>>,
     keystone: Option<Arc<dyn TokenSource>>,
+    /// True if Keystone gets the JWTs that name no issuer.
+    has_keystone_jws: bool,
     webhook: Option<Issuer>,
     issuers: Issuers,
     certificates: Option<Arc<dyn CertificateObserver>>,
     machines: Option<Arc<dyn MachineDirectory>>,
     host_certificates: Option<Arc<dyn HostCertificates>>,
+    /// Networks that front proxies connect from. Empty: any.
+    proxy_networks: Vec<Network>,
+    masters: SystemMasters,
     /// Only paths of requests without credentials. `None` allows all.
     anonymous_paths: ArcSwapOption<Vec<String>>,
 }
 
 impl Authenticator {
-    /// Creates an authenticator. Without `tokens` it refuses every bearer token.
-    pub fn new(headers: RequestHeaders, tokens: Option<Arc<dyn TokenSource>>) -> Self {
-        Self { headers: ArcSwap::from_pointee(headers), tokens, ..Self::default() }
+    /// Creates an authenticator that removes these headers from all requests. The pools of CAs say which headers of a front
+    /// proxy it believes. Without `tokens` it refuses every bearer token.
+    pub fn new(removed: RequestHeaders, tokens: Option<Arc<dyn TokenSource>>) -> Self {
+        Self { removed: ArcSwap::from_pointee(removed), tokens, ..Self::default() }
     }
 
     /// Accepts tokens of Keystone: in the header `X-Auth-Token`, or as a bearer token that has the form of one. Without
@@ -165,6 +187,13 @@ impl Authenticator {
     #[must_use]
     pub fn with_keystone(self, keystone: Option<Arc<dyn TokenSource>>) -> Self {
         Self { keystone, ..self }
+    }
+
+    /// Shows Keystone the bearer tokens that are JWTs and name no issuer, as its provider `jws` issues them. Default:
+    /// false, and Keystone gets Fernet tokens only.
+    #[must_use]
+    pub fn with_keystone_jws(self, has_keystone_jws: bool) -> Self {
+        Self { has_keystone_jws, ..self }
     }
 
     /// Accepts tokens that a webhook knows. It gets those that name no issuer of this authenticator, and that the host
@@ -192,6 +221,19 @@ impl Authenticator {
         Self { host_certificates, ..self }
     }
 
+    /// Accepts front proxies only from these networks. Default: from any.
+    #[must_use]
+    pub fn with_proxy_networks(self, proxy_networks: Vec<Network>) -> Self {
+        Self { proxy_networks, ..self }
+    }
+
+    /// Removes the group `system:masters` from users of the direct endpoint to whom it gives nothing, so that no binding
+    /// gives them what the setting takes. A host decides itself about users that its front proxy names. Default: from none.
+    #[must_use]
+    pub fn with_masters(self, masters: SystemMasters) -> Self {
+        Self { masters, ..self }
+    }
+
     /// Accepts the tokens of an issuer. It comes before the issuers of the authentication file.
     #[must_use]
     pub fn with_issuer(mut self, issuer: Issuer) -> Self {
@@ -209,18 +251,23 @@ impl Authenticator {
         self.anonymous_paths.store(paths.map(Arc::new));
     }
 
+    /// Restricts requests without credentials to the paths of health checks and the version, from the next request on.
+    pub fn set_default_anonymous_paths(&self) {
+        self.set_anonymous_paths(Some(ANONYMOUS_PATHS.map(str::to_owned).to_vec()));
+    }
+
     /// Returns true if a request for this path needs no credentials. Other requests get 401.
     pub fn admits_anonymous(&self, path: &str) -> bool {
         self.anonymous_paths.load().as_ref().is_none_or(|paths| paths.iter().any(|allowed| allowed == path))
     }
 
-    /// Replaces the front proxy's headers, from the next request on.
-    pub fn set_request_headers(&self, headers: RequestHeaders) {
-        self.headers.store(Arc::new(headers));
+    /// Replaces the headers that are removed from all requests, from the next request on.
+    pub fn remove_headers(&self, headers: RequestHeaders) {
+        self.removed.store(Arc::new(headers));
     }
 
-    /// Returns the user of a request. It removes credentials and identity headers from `headers`, accepted or not, so
-    /// that no later code can trust them.
+    /// Returns the user of a request of a client at this address. It removes credentials and identity headers from
+    /// `headers`, accepted or not, so that no later code can trust them.
     ///
     /// # Errors
     /// [`Unauthenticated`] if a credential was shown that is not valid, or cannot be checked, and no other one is
@@ -229,23 +276,58 @@ impl Authenticator {
     pub async fn authenticate(
         &self,
         peer: &Peer,
+        address: Option<IpAddr>,
         headers: &mut HeaderMap,
     ) -> Result<Authenticated, Unauthenticated> {
-        let rules = self.headers.load_full();
         let proxy = peer.identity().filter(|peer| peer.is_front_proxy);
-        let proxied = proxy.filter(|peer| rules.allow(peer)).and_then(|_| rules.read(headers));
-        let credential = token::take(headers, self.keystone.is_some());
-        strip(&rules, headers);
+        let proxied = proxy.and_then(|peer| {
+            let rules = peer.headers.as_ref().filter(|rules| rules.allow(peer))?;
+            rules.read(headers)
+        });
+        let credential = token::take(headers, self.keystone_forms());
+        self.strip(proxy, headers);
         if proxy.is_some() {
-            let user = proxied.ok_or(Unauthenticated::Refused)?;
+            let user =
+                proxied.filter(|_| self.admits_proxy(peer, address)).ok_or(Unauthenticated::Refused)?;
             return Ok(Authenticated { user: finished(user, Realm::Host), is_proxied: true });
         }
-        let user = self.direct_user(peer, credential).await?;
+        let user = self.direct_user(peer, address, credential).await?;
         Ok(Authenticated { user, is_proxied: false })
     }
 
+    /// Removes every header that could carry an identity, also those of a front proxy whose pool has older names.
+    fn strip(&self, proxy: Option<&PeerIdentity>, headers: &mut HeaderMap) {
+        let removed = self.removed.load();
+        strip(&removed, headers);
+        if let Some(rules) =
+            proxy.and_then(|peer| peer.headers.as_ref()).filter(|rules| ***rules != **removed)
+        {
+            strip(rules, headers);
+        }
+    }
+
+    /// Returns true if a front proxy may connect from this address.
+    fn admits_proxy(&self, peer: &Peer, address: Option<IpAddr>) -> bool {
+        let is_near = |address| self.proxy_networks.iter().any(|network| network.contains(address));
+        if self.proxy_networks.is_empty() || address.is_some_and(is_near) {
+            return true;
+        }
+        if peer.identity().is_some_and(|proxy| proxy.last_report.is_due()) {
+            tracing::warn!(
+                ?address,
+                "a front proxy connects from outside host.proxyNetworks; its requests get 401"
+            );
+        }
+        false
+    }
+
     /// Returns the user of a request that no front proxy has sent.
-    async fn direct_user(&self, peer: &Peer, credential: Credential) -> Result<Arc<User>, Unauthenticated> {
+    async fn direct_user(
+        &self,
+        peer: &Peer,
+        address: Option<IpAddr>,
+        credential: Credential,
+    ) -> Result<Arc<User>, Unauthenticated> {
         if let Some(client) = peer.identity() {
             if client.is_of_host {
                 return self.user_of_host(client);
@@ -254,14 +336,14 @@ impl Authenticator {
                 observer.used(client);
             }
             let realm = if client.is_machine() { Realm::Machine } else { Realm::Own };
-            let user = client.user.get_or_init(|| finished(user_of_certificate(client), realm));
+            let user = client.user.get_or_init(|| self.direct(user_of_certificate(client), realm));
             self.check_machine(user).await?;
             return Ok(Arc::clone(user));
         }
         match credential {
             Credential::None if peer.is_refused() => Err(Unauthenticated::Refused),
             Credential::None => Ok(Arc::new(User::anonymous())),
-            shown => self.user_of_token(shown).await,
+            shown => self.user_of_token(shown, address).await,
         }
     }
 
@@ -272,7 +354,7 @@ impl Authenticator {
         let user = client.user.get_or_init(|| {
             let mut user = user_of_certificate(client);
             user.groups.retain(|group| group != MASTERS || trust.trust_masters());
-            finished(user, Realm::Host)
+            self.direct(user, Realm::Host)
         });
         if self.has_account(&user.name) { Err(Unauthenticated::Refused) } else { Ok(Arc::clone(user)) }
     }
@@ -293,13 +375,25 @@ impl Authenticator {
         }
     }
 
-    /// Returns the user of a token that another program has received; `None` if the token is not valid.
+    fn keystone_forms(&self) -> KeystoneForms {
+        match &self.keystone {
+            None => KeystoneForms::None,
+            Some(_) if self.has_keystone_jws => KeystoneForms::FernetAndJws,
+            Some(_) => KeystoneForms::Fernet,
+        }
+    }
+
+    /// Returns the user of a token that another program, at this address, has received; `None` if the token is not valid.
     ///
     /// # Errors
     /// [`ReviewFailed`] if the token cannot be checked now.
-    pub async fn review(&self, token: &str) -> Result<Option<Arc<User>>, ReviewFailed> {
-        let credential = token::classify(token.to_owned(), self.keystone.is_some());
-        match self.user_of_token(credential).await {
+    pub async fn review(
+        &self,
+        token: &str,
+        address: Option<IpAddr>,
+    ) -> Result<Option<Arc<User>>, ReviewFailed> {
+        let credential = token::classify(token.to_owned(), self.keystone_forms());
+        match self.user_of_token(credential, address).await {
             Ok(user) => Ok(Some(user)),
             Err(Unauthenticated::Refused) => Ok(None),
             Err(Unauthenticated::ReviewFailed(why)) => Err(why),
@@ -323,21 +417,34 @@ impl Authenticator {
         Ok(found.map(|(user, audiences)| (finished(user, issuer.realm), audiences)))
     }
 
-    async fn user_of_token(&self, credential: Credential) -> Result<Arc<User>, Unauthenticated> {
+    async fn user_of_token(
+        &self,
+        credential: Credential,
+        address: Option<IpAddr>,
+    ) -> Result<Arc<User>, Unauthenticated> {
         let (token, source, realm) = match credential {
             Credential::Token(token) => match self.issuer_of(&token).await {
-                Some(issuer) => return of_issuer(&issuer, &token).await,
+                Some(issuer) => return of_issuer(&issuer, &token, address).await,
                 None => (token, self.tokens.clone(), Realm::Host),
             },
             Credential::Keystone(token) => (token, self.keystone.clone(), Realm::Keystone),
             Credential::Malformed | Credential::None => return Err(Unauthenticated::Refused),
         };
         let source = source.ok_or(Unauthenticated::Refused)?;
-        let user = source.review(&token).await?.ok_or(Unauthenticated::Refused)?;
+        let user = source.review_from(&token, address).await?.ok_or(Unauthenticated::Refused)?;
         if realm == Realm::Host && self.has_account(&user.name) {
             return Err(Unauthenticated::Refused);
         }
-        Ok(finished(user, realm))
+        Ok(self.direct(user, realm))
+    }
+
+    /// Returns the user of a credential of the direct endpoint.
+    fn direct(&self, mut user: User, realm: Realm) -> Arc<User> {
+        if !self.masters.admit(&realm) {
+            user.groups.retain(|group| group != MASTERS);
+            user.extra.remove(user::BREAK_GLASS);
+        }
+        finished(user, realm)
     }
 
     /// Returns the issuer of a token, or the webhook. `None` leaves the token to the host cluster.
@@ -361,8 +468,12 @@ impl Authenticator {
 }
 
 /// Returns the user of a token of an issuer. Only this server itself may give names that Kubernetes reserves.
-async fn of_issuer(issuer: &Issuer, token: &str) -> Result<Arc<User>, Unauthenticated> {
-    let mut user = issuer.verifier.review(token).await?.ok_or(Unauthenticated::Refused)?;
+async fn of_issuer(
+    issuer: &Issuer,
+    token: &str,
+    address: Option<IpAddr>,
+) -> Result<Arc<User>, Unauthenticated> {
+    let mut user = issuer.verifier.review_from(token, address).await?.ok_or(Unauthenticated::Refused)?;
     if issuer.realm != Realm::Own {
         let name = user.name.clone();
         user = user.without_reserved_names().ok_or_else(|| {

@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use rustls::pki_types::{CertificateDer, UnixTime};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::peer::{CertificatePools, Peer};
+use crate::peer::{CertificatePools, Peer, PeerIdentity};
 use crate::revocation::Revocations;
 
 /// Source of the current time.
@@ -19,7 +19,8 @@ pub type Clock = Arc<dyn Fn() -> UnixTime + Send + Sync>;
 /// Pools of client CAs that can be replaced while connections are open.
 pub struct ReloadablePools {
     current: ArcSwap<CertificatePools>,
-    revocations: ArcSwap<Revocations>,
+    /// `None` until the revocations have been read.
+    revocations: ArcSwapOption<Revocations>,
     clock: Clock,
 }
 
@@ -30,9 +31,10 @@ impl std::fmt::Debug for ReloadablePools {
 }
 
 impl ReloadablePools {
-    /// Creates pools that verify certificates at the time of `clock`.
+    /// Creates pools that verify certificates at the time of `clock`. Until [`ReloadablePools::revoke`] is called for the
+    /// first time, each identity says that its certificate may be revoked.
     pub fn new(pools: CertificatePools, clock: Clock) -> Self {
-        Self { current: ArcSwap::from_pointee(pools), revocations: ArcSwap::default(), clock }
+        Self { current: ArcSwap::from_pointee(pools), revocations: ArcSwapOption::empty(), clock }
     }
 
     /// Returns the newest pools.
@@ -42,7 +44,12 @@ impl ReloadablePools {
 
     /// Replaces the revocations, from the next request of every connection on.
     pub fn revoke(&self, revocations: Revocations) {
-        self.revocations.store(Arc::new(revocations));
+        self.revocations.store(Some(Arc::new(revocations)));
+    }
+
+    /// Returns true once the revocations have been read.
+    pub fn has_revocations(&self) -> bool {
+        self.revocations.load().is_some()
     }
 
     /// Verifies a chain now.
@@ -50,7 +57,11 @@ impl ReloadablePools {
         let (pools, revocations, now) =
             (self.current.load_full(), self.revocations.load_full(), (self.clock)());
         let peer = match pools.classify(chain, now) {
-            Peer::Known(identity) if revocations.revokes(&identity.certificate()) => Peer::Untrusted,
+            Peer::Known(identity) => match &revocations {
+                Some(revocations) if revocations.revokes(&identity.certificate()) => Peer::Untrusted,
+                Some(_) => Peer::Known(identity),
+                None => Peer::Known(Box::new(PeerIdentity { may_be_revoked: true, ..*identity })),
+            },
             other => other,
         };
         // A certificate that has expired is no part of the verified chain, so its end changes nothing.
@@ -62,7 +73,7 @@ impl ReloadablePools {
     /// Reports whether a verification would have the same result now.
     fn is_current(&self, last: &Verification) -> bool {
         Arc::ptr_eq(&last.pools, &self.current.load())
-            && Arc::ptr_eq(&last.revocations, &self.revocations.load())
+            && last.revocations.as_ref().map(Arc::as_ptr) == self.revocations.load().as_ref().map(Arc::as_ptr)
             && (self.clock)().as_secs() <= last.good_until
     }
 
@@ -87,7 +98,7 @@ pub struct PeerCertificate {
 struct Verification {
     peer: Arc<Peer>,
     pools: Arc<CertificatePools>,
-    revocations: Arc<Revocations>,
+    revocations: Option<Arc<Revocations>>,
     /// Last second in which the same pools give the same result. Unit: seconds since 1970.
     good_until: u64,
 }
@@ -246,5 +257,22 @@ mod tests {
         assert_eq!(*PeerCertificate::new(&chain, Arc::clone(&pools)).peer(), Peer::Untrusted);
         pools.revoke(Revocations::default());
         assert!(certificate.peer().identity().is_some(), "the revocation was deleted");
+    }
+
+    #[test]
+    fn a_certificate_may_be_revoked_until_the_revocations_are_read() {
+        let authority = authority("clients");
+        let (pools, _) = pools(&authority);
+        let certificate = PeerCertificate::new(&[leaf(&authority, 2036)], Arc::clone(&pools));
+        let may_be_revoked = || certificate.peer().identity().map(|identity| identity.may_be_revoked);
+        assert!(!pools.has_revocations());
+        assert_eq!(may_be_revoked(), Some(true));
+        pools.revoke(Revocations::default());
+        assert!(pools.has_revocations());
+        assert_eq!(may_be_revoked(), Some(false));
+        pools.revoke(
+            [Revocation::User { name: "alice".to_owned(), issued_before: i64::MAX }].into_iter().collect(),
+        );
+        assert_eq!(*certificate.peer(), Peer::Lapsed);
     }
 }

@@ -14,7 +14,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::authenticator::LastReport;
+use crate::authenticator::{LastReport, RequestHeaders};
 use crate::revocation::RevocableCertificate;
 use crate::user::{MASTERS, User};
 
@@ -32,6 +32,8 @@ pub struct CertificatePools {
     /// CAs of the request-header pool whose key is in another pool, too.
     shared: Option<Arc<dyn ClientCertVerifier>>,
     shared_names: Vec<String>,
+    /// Headers of the front proxies whose CAs are in the request-header pool.
+    headers: Arc<RequestHeaders>,
 }
 
 impl CertificatePools {
@@ -77,7 +79,15 @@ impl CertificatePools {
             }
         }
         let (request_header, shared) = (verifier(request_header)?, verifier(&shared)?);
-        Ok(Self { client, request_header, host, shared, shared_names })
+        let headers = Arc::default();
+        Ok(Self { client, request_header, host, shared, shared_names, headers })
+    }
+
+    /// Sets the headers in which the front proxies of the request-header pool name users, and the names that their
+    /// certificates may have. Default: the usual headers, and any name.
+    #[must_use]
+    pub fn with_request_headers(self, headers: RequestHeaders) -> Self {
+        Self { headers: Arc::new(headers), ..self }
     }
 
     /// Returns the subjects of the CAs of users whose key is in the request-header pool, too. The other pools do not use
@@ -99,13 +109,14 @@ impl CertificatePools {
         }
         // Such a client has shown a credential that names no user, so it is not anonymous.
         let Some(identity) = PeerIdentity::read(leaf) else { return Peer::Untrusted };
-        Peer::Known(PeerIdentity {
+        Peer::Known(Box::new(PeerIdentity {
             is_client: client && !request_header,
             is_front_proxy: request_header,
             is_of_host: host && !client && !request_header,
             has_shared_ca: request_header && (client || host || is_signed_by(&self.shared)),
+            headers: request_header.then(|| Arc::clone(&self.headers)),
             ..identity
-        })
+        }))
     }
 }
 
@@ -121,7 +132,7 @@ pub enum Peer {
     /// Peer with a certificate that was valid when the connection was opened, and is not valid any more.
     Lapsed,
     /// Peer with a valid certificate.
-    Known(PeerIdentity),
+    Known(Box<PeerIdentity>),
 }
 
 impl Peer {
@@ -214,6 +225,10 @@ pub struct PeerIdentity {
     pub is_of_host: bool,
     /// Set for a front proxy's certificate that is a client's certificate, too: its CA is in both pools.
     pub has_shared_ca: bool,
+    /// Set while the revocations have not been read: the certificate may be a revoked one.
+    pub may_be_revoked: bool,
+    /// Headers in which this front proxy names users: those of the pools that have verified its certificate.
+    pub(crate) headers: Option<Arc<RequestHeaders>>,
     /// User of the client certificate, once a request has needed it: all requests of a connection have the same one.
     pub(crate) user: OnceLock<Arc<User>>,
     /// Last report of its use.
@@ -282,6 +297,8 @@ impl PeerIdentity {
             is_front_proxy,
             is_of_host,
             has_shared_ca,
+            may_be_revoked: false,
+            headers: None,
             user,
             last_report,
         })

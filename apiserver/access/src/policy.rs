@@ -4,6 +4,7 @@ use async_trait::async_trait;
 
 use crate::answers::Answers;
 use crate::authorizer::{self, Attributes, Authorizer, Decision, Rules};
+use crate::masters::SystemMasters;
 use crate::user::{AUTHENTICATED, MASTERS, User};
 
 /// Paths that every user may read, as with upstream's role `system:public-info-viewer`: these and
@@ -39,12 +40,19 @@ pub struct Grant {
 #[derive(Debug, Clone, Default)]
 pub struct LocalPolicy {
     grants: Vec<Grant>,
+    masters: SystemMasters,
 }
 
 impl LocalPolicy {
     /// Creates a policy with these permissions of the server's own identities.
     pub fn new(grants: impl IntoIterator<Item = Grant>) -> Self {
-        Self { grants: grants.into_iter().collect() }
+        Self { grants: grants.into_iter().collect(), ..Self::default() }
+    }
+
+    /// Sets the users to whom the group `system:masters` gives all permissions. Default: all of them.
+    #[must_use]
+    pub fn with_masters(self, masters: SystemMasters) -> Self {
+        Self { masters, ..self }
     }
 
     /// Returns the grants of a user. The name alone makes no user one of our own identities.
@@ -68,7 +76,11 @@ impl Authorizer for LocalPolicy {
     }
 
     async fn answers(&self, attributes: &Attributes) -> Answers {
-        let why = "the user is not in system:masters, and no constant rule allows the request";
+        let why = if attributes.user.is_in(MASTERS) {
+            "the setting systemMasters gives the user of system:masters nothing, and no constant rule allows the request"
+        } else {
+            "the user is not in system:masters, and no constant rule allows the request"
+        };
         Answers::one(self.judge(attributes).await).or_because(why)
     }
 
@@ -85,7 +97,7 @@ impl LocalPolicy {
     /// Returns the reason for which a request is allowed, as the audit log has it.
     fn right(&self, attributes: &Attributes) -> Option<&'static str> {
         let user = &attributes.user;
-        if user.is_in(MASTERS) {
+        if self.masters.include(user) {
             return Some("local policy: the group system:masters");
         }
         if !attributes.is_resource() {
@@ -127,7 +139,7 @@ impl LocalPolicy {
             rules.extend(OWN_REVIEWS.iter().map(|(group, reviews)| on(&["create"], &[group], reviews)));
             rules.push(reads(&DISCOVERY));
         }
-        if user.is_in(MASTERS) {
+        if self.masters.include(user) {
             rules.push(on(&["*"], &["*"], &["*"]));
             rules.push(authorizer::Rule { verbs: texts(&["*"]), paths: texts(&["*"]), ..Default::default() });
         }
@@ -207,6 +219,39 @@ mod tests {
         let master = rules(&User::authenticated("a", ["system:masters".to_owned()]));
         assert!(master.iter().any(|rule| rule.resources == ["*"] && rule.verbs == ["*"]));
         assert_eq!(rules(&User::anonymous()).len(), 1);
+    }
+
+    #[test]
+    fn iz_03_a_setting_says_whom_the_group_of_administrators_gives_all_permissions() {
+        use crate::user::Realm;
+
+        let master = |realm| User { realm, ..User::authenticated("a", ["system:masters".to_owned()]) };
+        for (masters, of_own, of_host) in [
+            (SystemMasters::All, true, true),
+            (SystemMasters::OwnOnly, true, false),
+            (SystemMasters::Off, false, false),
+        ] {
+            let policy = policy().with_masters(masters);
+            for (realm, expected) in [(Realm::Own, of_own), (Realm::Host, of_host)] {
+                let user = master(realm);
+                let is_listed = policy.list(&user).iter().any(|rule| rule.resources == ["*"]);
+                let verb = "delete".to_owned();
+                let asked = Attributes { user: user.into(), verb, ..Attributes::default() };
+                let is_allowed = policy.right(&asked).is_some();
+                assert_eq!((is_allowed, is_listed), (expected, expected), "{masters:?} {asked:?}");
+            }
+            let controller = Attributes {
+                user: User::controller("machine-controller").into(),
+                verb: "patch".to_owned(),
+                group: "cluster.x-k8s.io".to_owned(),
+                resource: "machines".to_owned(),
+                ..Attributes::default()
+            };
+            assert!(
+                policy.right(&controller).is_some(),
+                "the server's own identities have theirs: {masters:?}"
+            );
+        }
     }
 
     #[test]

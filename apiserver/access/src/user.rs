@@ -27,6 +27,9 @@ const CONTROLLER_PREFIX: &str = "system:capstan:";
 /// Group of the server's own identities; no certificate or token can add it.
 const CONTROLLERS: &str = "system:capstan:controllers";
 
+/// Name of the administrator in the kubeconfig of some distributions of Kubernetes.
+const ADMIN: &str = "system:admin";
+
 /// Prefix of the names and groups that Kubernetes reserves.
 const RESERVED: &str = "system:";
 
@@ -47,6 +50,9 @@ pub const BREAK_GLASS: &str = "capstan.dev/break-glass";
 
 /// Extra attribute that names the objects of a token which could not be verified. It takes permissions, and gives none.
 pub const UNVERIFIED: &str = "capstan.dev/unverified";
+
+/// Extra attribute of a user of Keystone whose token has no scope. It takes permissions, and gives none.
+pub const UNSCOPED: &str = "capstan.dev/unscoped";
 
 /// Origin of an identity. A name of one realm is another person than the same name of another realm.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -145,6 +151,12 @@ impl User {
         self.controller_identity().is_some()
     }
 
+    /// Returns true for a person. Programs are the server's own identities, machines, service accounts, and other users
+    /// whose names Kubernetes reserves, such as `system:kube-controller-manager`. The user `system:admin` is a person.
+    pub fn is_person(&self) -> bool {
+        !self.name.starts_with(RESERVED) || self.name == ADMIN
+    }
+
     /// Returns the name of a user that is one of the server's own identities.
     pub(crate) fn controller_identity(&self) -> Option<&str> {
         self.name.strip_prefix(CONTROLLER_PREFIX).filter(|_| self.is_in(CONTROLLERS))
@@ -171,8 +183,33 @@ impl User {
         Some(self)
     }
 
+    /// Returns true for a user of Keystone whose token has no scope. Bindings give such a user only what they give to all
+    /// authenticated users.
+    pub fn is_unscoped(&self) -> bool {
+        self.extra.contains_key(UNSCOPED)
+    }
+
     /// Returns true if the user is in a group.
     pub fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|own| own == group)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_no_persons() {
+        for (name, expected) in [
+            ("alice", true),
+            ("system:admin", true),
+            ("system:serviceaccount:ns:flux", false),
+            ("system:kube-controller-manager", false),
+            ("system:machine:ns:m", false),
+        ] {
+            assert_eq!(User::authenticated(name, []).is_person(), expected, "{name}");
+        }
+        assert!(!User::controller("machine").is_person());
     }
 }

@@ -13,10 +13,13 @@ mod tree;
 
 pub use commands::describe::{DescribeClusterArguments, DescribeCommand, Form, describe};
 pub use commands::download::download;
+pub use commands::explain::{ExplainArguments, advice, explain};
 pub use commands::explain_access::{ExplainAccessArguments, explain_access};
 pub use commands::host_status::{HostStatusArguments, host_status};
 pub use commands::kubeconfig::workload_kubeconfig;
 pub use commands::login::{KeystoneArguments, LoginCommand, OidcArguments, login};
+pub use commands::plan::{PlanArguments, PlanCommand, plan};
+pub use commands::why::{WhyArguments, why};
 pub use connect::ConnectionArguments;
 pub use error::{ExitCode, Failure};
 pub use objects::ClusterObjects;

@@ -10,21 +10,48 @@ use jiff::Timestamp;
 use kube::config::AuthInfo;
 use x509_parser::pem::parse_x509_pem;
 
-/// Times before the end of the credential at which a warning is logged: a week to plan, and a day to act.
+/// Times before the end of the credential at which there is a warning: a week to plan, and a day to act.
 const WARNINGS: [Duration; 2] = [Duration::from_secs(7 * 86_400), Duration::from_secs(86_400)];
 
-/// Number of warnings that were logged about one credential.
+/// Returns true from a week before the end of a credential on.
+pub(crate) fn ends_soon(end: Timestamp, now: Timestamp) -> bool {
+    left(end, now) <= WARNINGS[0]
+}
+
+/// Returns the time until the end; zero after it.
+fn left(end: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(end.duration_since(now)).unwrap_or_default()
+}
+
+/// Number of warnings about one credential.
 #[derive(Debug, Default)]
 pub(crate) struct Notice(usize);
 
 impl Notice {
     /// Returns true once when a time of [`WARNINGS`] has come.
     pub(crate) fn is_due(&mut self, end: Timestamp, now: Timestamp) -> bool {
-        let left = Duration::try_from(end.duration_since(now)).unwrap_or_default();
+        let left = left(end, now);
         let passed = WARNINGS.iter().filter(|before| left <= **before).count();
         let is_due = passed > self.0;
         self.0 = self.0.max(passed);
         is_due
+    }
+}
+
+/// Notices about the credentials of one connection. A new credential has its own.
+#[derive(Debug, Default)]
+pub struct CredentialNotices {
+    end: Option<Timestamp>,
+    notice: Notice,
+}
+
+impl CredentialNotices {
+    /// Returns the end of a credential, once within a week of it and once within a day.
+    pub fn due(&mut self, end: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+        if self.end != end {
+            *self = Self { end, notice: Notice::default() };
+        }
+        end.filter(|end| self.notice.is_due(*end, now))
     }
 }
 
@@ -76,5 +103,18 @@ mod tests {
             assert_eq!(notice.is_due(end, now.parse().unwrap()), expected, "{now}");
         }
         assert!(Notice::default().is_due(end, "2027-02-01T00:00:00Z".parse().unwrap()), "ended already");
+    }
+
+    #[test]
+    fn c2_each_credential_has_its_own_notices() {
+        let at = |text: &str| -> Timestamp { text.parse().unwrap() };
+        let (first, second) = (at("2027-01-08T00:00:00Z"), at("2027-02-08T00:00:00Z"));
+        let mut notices = CredentialNotices::default();
+        assert_eq!(notices.due(None, at("2027-01-02T00:00:00Z")), None);
+        assert_eq!(notices.due(Some(first), at("2026-12-02T00:00:00Z")), None);
+        assert_eq!(notices.due(Some(first), at("2027-01-02T00:00:00Z")), Some(first));
+        assert_eq!(notices.due(Some(first), at("2027-01-03T00:00:00Z")), None);
+        assert_eq!(notices.due(Some(second), at("2027-01-07T12:00:00Z")), None, "it was renewed");
+        assert_eq!(notices.due(Some(second), at("2027-02-07T12:00:00Z")), Some(second));
     }
 }

@@ -8,8 +8,11 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::runtime::{WatchStreamExt, watcher};
 
-const NAMESPACE: &str = "kube-system";
-const NAME: &str = "extension-apiserver-authentication";
+/// Namespace of the ConfigMap.
+pub(crate) const NAMESPACE: &str = "kube-system";
+
+/// Name of the ConfigMap.
+pub(crate) const NAME: &str = "extension-apiserver-authentication";
 
 /// CA of the front proxy, and the headers in which it names users.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! every client, and one client could keep all others waiting.
 
 use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +15,23 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// Number of users from which those without requests are forgotten.
 const MOST_USERS: usize = 1024;
+
+/// Number of leading bits of an IPv6 address that count: a network of this size is the least that a site gets, so one
+/// stranger has all its addresses.
+const IPV6_BITS: u32 = 64;
+
+/// Returns the name under which the requests for a client at this address are counted. Clients without an address share
+/// one.
+pub(crate) fn source(address: Option<IpAddr>) -> String {
+    match address.map(|address| address.to_canonical()) {
+        None => String::new(),
+        Some(IpAddr::V4(four)) => four.to_string(),
+        Some(IpAddr::V6(six)) => {
+            let mask = u128::MAX << (Ipv6Addr::BITS - IPV6_BITS);
+            Ipv6Addr::from_bits(six.to_bits() & mask).to_string()
+        }
+    }
+}
 
 /// Requests in flight, and the queue.
 #[derive(Debug)]
@@ -95,6 +113,16 @@ mod tests {
         let started = tokio::time::Instant::now();
         assert_eq!(in_flight.enter("dave").await.unwrap_err(), Overloaded);
         assert_eq!(started.elapsed(), LONGEST_WAIT);
+    }
+
+    #[test]
+    fn the_spelling_of_an_address_gives_no_second_bound() {
+        let of = |text: &str| source(Some(text.parse().unwrap()));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:2"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(source(None), "");
     }
 
     #[tokio::test]

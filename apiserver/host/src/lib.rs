@@ -21,7 +21,9 @@ mod jwt;
 mod manifests;
 mod metrics;
 mod mirror;
+mod namespace_errors;
 mod namespaces;
+mod pin;
 mod policy_parameters;
 mod prober;
 mod retry;
@@ -30,13 +32,15 @@ mod tokens;
 mod ttl_cache;
 mod webhook;
 mod write_back;
+mod write_limit;
 
 pub use audiences::Audiences;
 pub use authorizer::HostAuthorizer;
 pub use certificates::HostUserCertificates;
 pub use connection::{ConnectError, HostConnection, connect};
 pub use contact::Contact;
-pub use events::HostEvents;
+pub use credential::CredentialNotices;
+pub use events::{EventRecord, HostEvents};
 pub use front_proxy::{FrontProxy, FrontProxyError, front_proxies, front_proxy};
 pub use health::{HostHealth, HostState};
 pub use host_status::{HostFacts, MirrorFacts, Transitions, host_status};
@@ -44,12 +48,14 @@ pub use manifests::{Options, manifests, user_roles};
 pub use metrics::HostMetrics;
 pub use mirror::{Bounds, Cautious, Class, Disagreement, HostMirror, MirroredAuthorizer};
 pub use namespaces::HostNamespaces;
+pub use pin::{HostPin, HostVersion};
 pub use policy_parameters::PolicyParameters;
-pub use prober::{HostPin, Prober};
-pub use secrets::{HostSecrets, SecretCopies};
+pub use prober::Prober;
+pub use secrets::{HostSecrets, SecretCopies, SecretReferences, SecretUsers};
 pub use tokens::{HostKeys, HostTokens, KeptKeys};
 pub use webhook::{
     AuthorizationConfiguration, AuthorizerKind, InvalidAuthorization, TokenWebhookError,
     TokenWebhookSettings, WebhookAuthorizer, WebhookSettings, WebhookTokens,
 };
-pub use write_back::{SecretWriteBack, WriteBackReport};
+pub use write_back::{CopyRecord, CopyRecords, Refusal, SecretWriteBack, WriteBackHost, WriteBackReport};
+pub use write_limit::WriteLimit;

@@ -1,5 +1,6 @@
 //! Manifests that a host cluster applies to serve Capstan's groups.
 
+use apiserver_machinery::action::ActionMethod;
 use apiserver_machinery::resource::{Registry, Resource};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -22,6 +23,10 @@ const ADMISSION: [&str; 6] = [
     "validatingadmissionpolicybindings",
     "validatingwebhookconfigurations",
 ];
+
+/// Role of a writer of Secrets, one in each namespace. None is of the whole cluster: a user who can create Secrets
+/// everywhere gets a token of any service account.
+const SECRETS_ROLE: &str = "capstan:secrets";
 
 /// Verbs of a reader.
 const READ: [&str; 3] = ["get", "list", "watch"];
@@ -50,6 +55,8 @@ pub struct Options {
     pub one_namespace: bool,
     /// ConfigMaps that Capstan may read for policies.
     pub policy_parameters: Vec<PolicyParameters>,
+    /// Namespaces in which Capstan may write the Secrets of clusters.
+    pub write_secrets: Vec<String>,
 }
 
 /// Returns the objects, in an order in which they can be applied.
@@ -106,7 +113,7 @@ fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
         json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": "capstan:server"},
             // Secrets are read one by one, by the name that a controller knows: neither listed nor watched.
             "rules": [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch"]},
-                {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "update"]},
+                {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
                 {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
                 {"nonResourceURLs": ["/.well-known/openid-configuration"], "verbs": ["get"]}]}),
         json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": "capstan:server"},
@@ -115,6 +122,7 @@ fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
     if options.mirror {
         objects.extend(of_mirror(&subjects));
     }
+    objects.extend(options.write_secrets.iter().flat_map(|namespace| of_secrets(namespace, &subjects)));
     objects.extend(policy_parameters::access(&options.policy_parameters, &subjects, &READ));
     objects.extend(roles(hosted));
     objects
@@ -136,6 +144,19 @@ fn front_proxy(options: &Options, subjects: &Value) -> Vec<Value> {
         json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": [rule]}),
         json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": name},
             "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name}, "subjects": subjects}),
+    ]
+}
+
+/// Returns the role of a writer of Secrets in a namespace, and its binding.
+fn of_secrets(namespace: &str, subjects: &Value) -> [Value; 2] {
+    let (rbac, version) = ("rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1");
+    let metadata = json!({"name": SECRETS_ROLE, "namespace": namespace});
+    let rule =
+        json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create", "update", "delete"]});
+    [
+        json!({"apiVersion": version, "kind": "Role", "metadata": metadata, "rules": [rule]}),
+        json!({"apiVersion": version, "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": {"apiGroup": rbac, "kind": "Role", "name": SECRETS_ROLE}, "subjects": subjects}),
     ]
 }
 
@@ -190,10 +211,12 @@ fn rules(hosted: &[&Resource], verbs: &[&str], acts: bool) -> Vec<Value> {
             let scale: &[&str] = if acts { &["get", "patch", "update"] } else { &["get"] };
             rules.push(rule(&kind.group, &[format!("{}/scale", kind.plural)], scale));
         }
-        if acts && !kind.verbs.is_empty() {
-            let names: Vec<String> =
-                kind.verbs.iter().map(|verb| format!("{}/{}", kind.plural, verb.name())).collect();
-            rules.push(rule(&kind.group, &names, &["create"]));
+        for method in [ActionMethod::Post, ActionMethod::Get] {
+            let verbs = kind.verbs.iter().filter(|verb| verb.method() == method);
+            let names: Vec<String> = verbs.map(|verb| format!("{}/{}", kind.plural, verb.name())).collect();
+            if !names.is_empty() && (acts || method == ActionMethod::Get) {
+                rules.push(rule(&kind.group, &names, &[method.verb()]));
+            }
         }
     }
     rules

@@ -9,7 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::health::HostState;
+use crate::health::{Backlog, HostState};
 use crate::mirror::Class;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -85,6 +85,7 @@ pub struct HostMetrics {
     stale: Family<ClassLabels, Counter>,
     outbox_objects: Family<KindLabels, Gauge>,
     outbox_oldest: Family<KindLabels, Gauge>,
+    outbox_refused: Family<KindLabels, Gauge>,
 }
 
 impl HostMetrics {
@@ -116,7 +117,7 @@ impl HostMetrics {
 
     fn register_outbox(&self, registry: &mut Registry) {
         for outbox in [Outbox::Events, Outbox::Secrets] {
-            self.set_outbox(outbox, 0, Duration::ZERO);
+            self.set_outbox(outbox, Backlog::default());
         }
         registry.register(
             "capstan_host_outbox_objects",
@@ -128,12 +129,20 @@ impl HostMetrics {
             "Time for which the oldest of these objects has waited",
             self.outbox_oldest.clone(),
         );
+        registry.register(
+            "capstan_host_outbox_refused",
+            "Secrets that the host cluster refuses now, and Events that it has refused since the start of the process",
+            self.outbox_refused.clone(),
+        );
     }
 
-    pub(crate) fn set_outbox(&self, outbox: Outbox, objects: usize, oldest: Duration) {
+    pub(crate) fn set_outbox(&self, outbox: Outbox, backlog: Backlog) {
         let labels = KindLabels { kind: outbox.name() };
-        self.outbox_objects.get_or_create(&labels).set(i64::try_from(objects).unwrap_or(i64::MAX));
-        self.outbox_oldest.get_or_create(&labels).set(i64::try_from(oldest.as_secs()).unwrap_or(i64::MAX));
+        let count = |number: usize| i64::try_from(number).unwrap_or(i64::MAX);
+        let oldest = i64::try_from(backlog.oldest.as_secs()).unwrap_or(i64::MAX);
+        self.outbox_objects.get_or_create(&labels).set(count(backlog.objects));
+        self.outbox_oldest.get_or_create(&labels).set(oldest);
+        self.outbox_refused.get_or_create(&labels).set(count(backlog.refused));
     }
 
     #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Namespaces of the host cluster, which contain the objects that come through the host.
 
+mod presence;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -17,6 +19,7 @@ use tokio::sync::watch;
 
 use crate::health::{HostHealth, HostState, Listed};
 use crate::host_status::MirrorFacts;
+use presence::{AllKnown, Known, Listing};
 
 /// Longest delay of a Namespace's change event: a client that creates a Namespace and then an object in it is faster
 /// than the watch. Upstream's number.
@@ -31,21 +34,14 @@ const BOUND: Duration = Duration::from_secs(7 * 86_400);
 /// Namespaces from a watch, with a get for those that the watch has not reported.
 ///
 /// *While the host is not up*, the known ones stay. One that a list lacks may have been lost in a restore: it is not
-/// served any more, and a create in it gets 503 until the host is up and says that it does not exist.
+/// served any more, and a create in it gets 503. This ends an hour after the host is up, or when the host has it again.
+/// If the watch has reported the deletion, it ends as soon as the host is up.
 #[derive(Clone)]
 pub struct HostNamespaces {
     client: Client,
     health: HostHealth,
-    known: Arc<RwLock<HashMap<String, Known>>>,
+    known: Arc<RwLock<AllKnown>>,
     changes: watch::Sender<u64>,
-}
-
-/// A namespace of the host.
-#[derive(Debug, Clone)]
-struct Known {
-    object: Value,
-    /// True if the host does not report it, and is not believed yet.
-    is_missing: bool,
 }
 
 impl std::fmt::Debug for HostNamespaces {
@@ -83,77 +79,68 @@ impl HostNamespaces {
     async fn follow_once(&self, watching: Client) {
         let events = watcher(Api::<Namespace>::all(watching), watcher::Config::default()).default_backoff();
         let mut events = std::pin::pin!(events);
-        let mut fresh = HashMap::new();
+        let mut listing = Listing::default();
         while let Some(event) = events.next().await {
             match event {
-                Ok(event) => self.take(&mut fresh, event),
+                Ok(event) => self.take(&mut listing, event),
                 Err(error) => tracing::warn!(%error, "cannot watch the namespaces of the host; retrying"),
             }
         }
     }
 
-    /// Applies a change event. `fresh` collects a list until it is complete.
-    fn take(&self, fresh: &mut HashMap<String, Known>, event: Event<Namespace>) {
+    /// Applies a change event. `listing` collects a list until it is complete.
+    fn take(&self, listing: &mut Listing, event: Event<Namespace>) {
         let is_believed = self.health.state().believes_absence();
-        let mut known = self.write();
-        match event {
-            Event::Init => return fresh.clear(),
-            Event::InitApply(namespace) => {
-                fresh.insert(namespace.name_any(), Known::of(&namespace));
-                return;
-            }
-            Event::InitDone => {
-                let before = std::mem::replace(&mut *known, std::mem::take(fresh));
-                for (name, lost) in before.into_iter().filter(|_| !is_believed) {
-                    known.entry(name).or_insert(Known { is_missing: true, ..lost });
-                }
-            }
-            Event::Apply(namespace) => {
-                known.insert(namespace.name_any(), Known::of(&namespace));
-            }
-            Event::Delete(namespace) if is_believed => {
-                known.remove(&namespace.name_any());
-            }
-            Event::Delete(namespace) => {
-                if let Some(lost) = known.get_mut(&namespace.name_any()) {
-                    lost.is_missing = true;
-                }
-            }
+        if self.write().take(listing, event, is_believed) {
+            self.changed();
         }
-        drop(known);
-        self.changed();
     }
 
-    /// Forgets the namespaces that the host did not report: it is up, so they do not exist.
+    /// Applies that the host is up. A namespace that it has not reported is kept for an hour, unless its watch has reported
+    /// the deletion.
     pub(crate) fn believe_absence(&self) {
-        self.write().retain(|_, known| !known.is_missing);
-        self.changed();
+        if self.read().has_lost() {
+            self.write().believe_absence();
+            self.changed();
+        }
+    }
+
+    /// Returns true if the host has lost a namespace during an outage, and it may come back.
+    pub fn is_uncertain(&self, name: &str) -> bool {
+        self.read().0.get(name).is_some_and(Known::is_uncertain)
+    }
+
+    /// Returns true if the host reports a namespace, or has reported its deletion.
+    pub fn is_reported(&self, name: &str) -> bool {
+        self.read().0.get(name).is_some_and(|known| !known.is_uncertain())
     }
 
     /// Compares a list of names with the known namespaces.
     pub(crate) fn compare<'a>(&self, names: impl Iterator<Item = &'a str>) -> Listed {
         let found: HashSet<&str> = names.collect();
         let known = self.read();
-        let missing = known.keys().filter(|name| !found.contains(name.as_str())).count();
-        Listed { known: known.len(), missing }
+        let expected: Vec<&String> =
+            known.0.iter().filter(|(_, known)| known.is_expected()).map(|(name, _)| name).collect();
+        let missing = expected.iter().filter(|name| !found.contains(name.as_str())).count();
+        Listed { known: expected.len(), missing }
     }
 
     /// Adds namespaces from an earlier process. Those that the host has reported to this one stay.
     pub fn restore(&self, namespaces: HashMap<String, Value>) {
         let mut known = self.write();
         for (name, object) in namespaces {
-            known.entry(name).or_insert(Known { object, is_missing: false });
+            known.0.entry(name).or_insert_with(|| Known::reported(object));
         }
     }
 
     /// Returns all namespaces, with those that a host that is not believed has lost.
     pub fn snapshot(&self) -> HashMap<String, Value> {
-        self.read().iter().map(|(name, known)| (name.clone(), known.object.clone())).collect()
+        self.read().0.iter().map(|(name, known)| (name.clone(), known.object.clone())).collect()
     }
 
     /// Returns the number and the age of the copies.
     pub fn copies(&self) -> MirrorFacts {
-        MirrorFacts::new("namespaces", self.read().len(), self.health.age(), Some(BOUND))
+        MirrorFacts::new("namespaces", self.read().0.len(), self.health.age(), Some(BOUND))
     }
 
     /// Returns a receiver that is notified after each change.
@@ -165,11 +152,11 @@ impl HostNamespaces {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, HashMap<String, Known>> {
+    fn read(&self) -> RwLockReadGuard<'_, AllKnown> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, HashMap<String, Known>> {
+    fn write(&self) -> RwLockWriteGuard<'_, AllKnown> {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -178,15 +165,12 @@ impl HostNamespaces {
         let why = match self.health.state() {
             HostState::Other => "another host cluster answers",
             HostState::Probation => "the host cluster has just returned",
+            HostState::Up if self.is_uncertain(name) => {
+                "the host cluster has lost it during an outage less than an hour ago"
+            }
             _ => "the host cluster does not answer",
         };
         ApiError::unavailable(format!("namespace {name:?} is unknown, and {why}"))
-    }
-}
-
-impl Known {
-    fn of(namespace: &Namespace) -> Self {
-        Self { object: relevant_fields(namespace), is_missing: false }
     }
 }
 
@@ -204,7 +188,7 @@ impl NamespaceSource for HostNamespaces {
         if self.health.state() == HostState::Other || self.health.age() > BOUND {
             return None;
         }
-        self.read().get(name).filter(|known| !known.is_missing).map(|known| known.object.clone())
+        self.read().0.get(name).filter(|known| known.is_reported()).map(|known| known.object.clone())
     }
 
     async fn namespace(&self, name: &str) -> ApiResult<Option<Value>> {
@@ -224,7 +208,9 @@ impl NamespaceSource for HostNamespaces {
             return Err(self.unknown(name));
         };
         match found {
-            Ok(None) if !self.health.state().believes_absence() => Err(self.unknown(name)),
+            Ok(None) if !self.health.state().believes_absence() || self.is_uncertain(name) => {
+                Err(self.unknown(name))
+            }
             Ok(found) => Ok(found.as_ref().map(relevant_fields)),
             Err(error) => {
                 tracing::warn!(%error, namespace = name, "cannot get a namespace of the host");

@@ -3,14 +3,16 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::ListParams;
 use kube::{Api, Client};
 use tokio::time::Instant;
 
 use crate::connection::HostConnection;
+use crate::front_proxy;
 use crate::health::{HostHealth, Listed, Probe};
 use crate::namespaces::HostNamespaces;
+use crate::pin::{HostPin, HostVersion};
 
 /// Interval of the probes while the host is up: a host that dies without any request is noticed within five seconds.
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -26,50 +28,6 @@ const IDENTITY_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Namespace whose uid identifies a cluster.
 const IDENTITY: &str = "kube-system";
-
-/// Identity of the host: the uid of the namespace `kube-system` at the first contact. Clones share it.
-#[derive(Debug, Clone, Default)]
-pub struct HostPin {
-    uid: Arc<Mutex<Option<String>>>,
-    /// Uid that replaces the pinned one, as the operator has set it.
-    accepted: Option<String>,
-}
-
-impl HostPin {
-    /// Creates a pin. A host with the uid `accepted` replaces the pinned one.
-    pub fn new(accepted: Option<String>) -> Self {
-        Self { uid: Arc::default(), accepted }
-    }
-
-    /// Returns the pinned uid.
-    pub fn uid(&self) -> Option<String> {
-        self.lock().clone()
-    }
-
-    /// Sets the pin to the record of an earlier process, which counts more than a contact of this one.
-    pub fn restore(&self, uid: String) {
-        *self.lock() = Some(uid);
-    }
-
-    /// Returns true if a stored uid may be replaced by the pinned one.
-    pub fn replaces(&self, stored: &str) -> bool {
-        let pinned = self.uid();
-        pinned.is_some() && pinned == self.accepted && pinned.as_deref() != Some(stored)
-    }
-
-    /// Returns true if a host with this uid is the pinned one. The first one is pinned.
-    fn admits(&self, found: &str) -> bool {
-        let mut uid = self.lock();
-        if uid.is_none() || self.accepted.as_deref() == Some(found) {
-            *uid = Some(found.to_owned());
-        }
-        uid.as_deref() == Some(found)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<String>> {
-        self.uid.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// Prober of one host.
 #[derive(Clone)]
@@ -116,9 +74,8 @@ impl Prober {
     /// Probes the host once, and records the result.
     pub async fn pass(&self) {
         let probe = self.probe().await.unwrap_or_else(|probe| probe);
-        let was_up = self.health.state().believes_absence();
         self.health.probe(probe);
-        if !was_up && self.health.state().believes_absence() {
+        if self.health.state().believes_absence() {
             self.namespaces.believe_absence();
         }
         self.report(probe);
@@ -135,6 +92,11 @@ impl Prober {
                 pinned = self.pin.uid(),
                 "another host cluster answers: the uid of its namespace kube-system is not the pinned one. If it is the new host cluster, set host.acceptNewIdentity to its uid"
             ),
+            Probe::Older(version) if is_new => tracing::error!(
+                pinned = self.pin.uid(),
+                version,
+                "the host cluster was restored from an older backup: its ConfigMap kube-system/extension-apiserver-authentication is older than the known one. If this is wanted, set host.acceptNewIdentity to the pinned uid, @ and this version"
+            ),
             _ => {}
         }
     }
@@ -145,6 +107,11 @@ impl Prober {
         if !self.health.state().believes_reviews() || is_due(self.memory().identified) {
             if !self.pin.admits(&self.identity().await?) {
                 return Err(Probe::Stranger);
+            }
+            if let Some(version) = self.version().await?
+                && !self.pin.admits_version(&version)
+            {
+                return Err(Probe::Older(version.version));
             }
             self.memory().identified = Some(Instant::now());
         }
@@ -158,6 +125,17 @@ impl Prober {
         let api: Api<Namespace> = Api::all(self.client.clone());
         let found = in_time(api.get_metadata(IDENTITY)).await?;
         found.metadata.uid.ok_or(Probe::Unready)
+    }
+
+    /// Returns the version of the front proxy's ConfigMap; `None` if the host does not show it. Requests through the host
+    /// need the permission, and say so.
+    async fn version(&self) -> Result<Option<HostVersion>, Probe> {
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), front_proxy::NAMESPACE);
+        match tokio::time::timeout(PATIENCE, api.get(front_proxy::NAME)).await {
+            Ok(Ok(found)) => Ok(HostVersion::of(&found)),
+            Ok(Err(kube::Error::Api(_) | kube::Error::SerdeError(_))) => Ok(None),
+            Ok(Err(_)) | Err(_) => Err(Probe::Silent),
+        }
     }
 
     async fn list(&self) -> Result<Listed, Probe> {
@@ -191,8 +169,13 @@ mod tests {
     use crate::fake::{Fake, status};
     use crate::health::HostState;
 
-    /// Answers as a host with this uid and these namespaces.
-    fn host(fake: &Fake, uid: &'static str, names: &'static [&'static str]) {
+    /// Answers as a host with this uid and these namespaces. `proxy` is the version and the data of its front proxy.
+    fn host(
+        fake: &Fake,
+        uid: &'static str,
+        names: &'static [&'static str],
+        proxy: Option<(&'static str, &'static str)>,
+    ) {
         fake.responds(move |line, _| {
             let meta = |name: &str| {
                 json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name, "uid": uid}})
@@ -205,6 +188,11 @@ mod tests {
                 "GET /readyz" => (200, json!("ok")),
                 "GET /api/v1/namespaces/kube-system" => (200, meta("kube-system")),
                 "GET /api/v1/namespaces" => (200, json!({"kind": "NamespaceList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items})),
+                "GET /api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication" => {
+                    let Some((version, data)) = proxy else { return Some(status(403)) };
+                    let metadata = json!({"name": front_proxy::NAME, "resourceVersion": version});
+                    (200, json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata, "data": {"a": data}}))
+                }
                 _ => status(404),
             })
         });
@@ -214,7 +202,7 @@ mod tests {
         let fake = Fake::new(status(503));
         let health = HostHealth::new(crate::HostMetrics::default());
         let namespaces = HostNamespaces::new(fake.client()).with_health(health.clone());
-        let pin = HostPin::new(accepted.map(str::to_owned));
+        let pin = HostPin::new(accepted);
         let prober = Prober::with(fake.client(), health, namespaces, pin);
         (fake, prober)
     }
@@ -224,7 +212,7 @@ mod tests {
         let (fake, prober) = world(None);
         prober.pass().await;
         assert_eq!(prober.health.state(), HostState::Probation);
-        host(&fake, "u1", &["a"]);
+        host(&fake, "u1", &["a"], None);
         prober.pass().await;
         assert_eq!((prober.health.state(), prober.pin.uid().as_deref()), (HostState::Up, Some("u1")));
     }
@@ -233,15 +221,15 @@ mod tests {
     async fn another_cluster_at_the_address_is_not_used_unless_the_operator_accepts_it() {
         let (fake, prober) = world(None);
         prober.pin.restore("u1".to_owned());
-        host(&fake, "u2", &["a"]);
+        host(&fake, "u2", &["a"], None);
         prober.pass().await;
         assert_eq!(prober.health.state(), HostState::Other);
-        host(&fake, "u1", &["a"]);
+        host(&fake, "u1", &["a"], None);
         prober.pass().await;
         assert_eq!(prober.health.state(), HostState::Probation, "the known one is back");
         let (fake, prober) = world(Some("u2"));
         prober.pin.restore("u1".to_owned());
-        host(&fake, "u2", &["a"]);
+        host(&fake, "u2", &["a"], None);
         prober.pass().await;
         assert_eq!(prober.health.state(), HostState::Up);
         assert!(prober.pin.replaces("u1") && !prober.pin.replaces("u2"));
@@ -252,7 +240,7 @@ mod tests {
         let (fake, prober) = world(None);
         let known = (0..20).map(|number| format!("n{number}"));
         prober.namespaces.restore(known.map(|name| (name, json!({}))).collect());
-        host(&fake, "u1", &["n0"]);
+        host(&fake, "u1", &["n0"], None);
         tokio::spawn(prober.namespaces.clone().follow(fake.client()));
         for _ in 0..60 {
             prober.pass().await;
@@ -263,13 +251,41 @@ mod tests {
         tokio::time::sleep(Duration::from_secs(3600)).await;
         prober.pass().await;
         assert_eq!(prober.health.state(), HostState::Up);
+        assert_eq!(
+            prober.namespaces.namespace("n7").await.unwrap_err().code,
+            503,
+            "an hour after the return"
+        );
+        tokio::time::sleep(Duration::from_secs(3600)).await;
+        prober.pass().await;
         assert_eq!(prober.namespaces.namespace("n7").await, Ok(None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn ho_03_a_host_restored_from_an_older_backup_is_not_used() {
+        let (fake, prober) = world(None);
+        let answer = |version: &'static str, data: &'static str| {
+            host(&fake, "u1", &["a"], Some((version, data)));
+        };
+        answer("900", "new");
+        prober.pass().await;
+        assert_eq!(prober.health.state(), HostState::Up);
+        answer("100", "old");
+        prober.pass().await;
+        assert_eq!(prober.health.state(), HostState::Up, "its identity is read again after a while");
+        tokio::time::sleep(IDENTITY_INTERVAL).await;
+        prober.pass().await;
+        assert_eq!(prober.health.state(), HostState::Other);
+        assert_eq!(prober.memory().last, Some(Probe::Older(100)));
+        answer("900", "new");
+        prober.pass().await;
+        assert_eq!(prober.health.state(), HostState::Probation);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_host_that_refuses_our_credential_is_not_believed() {
         let (fake, prober) = world(None);
-        host(&fake, "u1", &["a"]);
+        host(&fake, "u1", &["a"], None);
         prober.pass().await;
         fake.answer(status(401));
         for _ in 0..3 {

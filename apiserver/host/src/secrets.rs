@@ -3,6 +3,7 @@
 
 mod cache;
 mod copies;
+mod upkeep;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -21,6 +22,7 @@ use crate::write_back::OWNER;
 use cache::{Cache, Key, Refusal};
 pub use copies::SecretCopies;
 use copies::{NoCopies, is_stale};
+pub use upkeep::{SecretReferences, SecretUsers};
 
 /// Type of the Secrets that controllers make. Part of Cluster API's contract.
 const CLUSTER_SECRET: &str = "cluster.x-k8s.io/secret";
@@ -30,12 +32,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Maximum number of requests in flight: enough for a start with thousands of machines, little for the host.
 const AT_ONCE: usize = 8;
-
-/// Interval at which copies that no reader needs are removed.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(3600);
-
-/// Time without a reader after which a copy is removed.
-const UNUSED: Duration = Duration::from_secs(24 * 3600);
 
 /// Reader of the host's Secrets, one by one and on demand, so that the permission to `get` is enough.
 ///
@@ -48,7 +44,8 @@ const UNUSED: Duration = Duration::from_secs(24 * 3600);
 ///
 /// *If the host refuses*: 401 means that Capstan's own credential has expired, and says nothing about the Secret. 403 may
 /// come from a host that starts and has not read its RBAC objects. It counts if the host is up, and repeats it half a
-/// minute later. 404 may come from a host that was restored. It counts if the host is up.
+/// minute later. 404 may come from a host that was restored. It counts if the host is up. In a namespace that the host
+/// has lost during an outage, neither counts.
 ///
 /// *Copies.* Each answer is also kept in Capstan's own store, sealed, so that the next leader and the next process know
 /// it. A copy of bootstrap data is used for a day; Keystone judges a copy of credentials.
@@ -87,24 +84,6 @@ impl HostSecrets {
         let (client, health) = (namespaces.client(), namespaces.health());
         let (cache, at_once) = (Mutex::default(), Semaphore::new(AT_ONCE));
         Self { host: Arc::new(SharedReader { client, health, namespaces, cache, copies, at_once }), own }
-    }
-
-    /// Removes copies that no reader has needed for a day in which the host was up, again and again. Never returns.
-    pub async fn sweep(&self) {
-        let health = &self.host.health;
-        loop {
-            tokio::time::sleep(UNUSED).await;
-            while health.state().believes_absence() {
-                for key in self.host.copies.names().await {
-                    let is_used = self.host.cache().is_in_use(&key, UNUSED);
-                    if !is_used && health.state().believes_absence() {
-                        self.host.copies.remove(&key.0, &key.1).await;
-                    }
-                }
-                tokio::time::sleep(SWEEP_INTERVAL).await;
-            }
-            health.up().await;
-        }
     }
 
     /// Returns a reader with the same copies, and another client of Capstan's own store.
@@ -221,9 +200,7 @@ impl SharedReader {
             return self.last(key, unreachable_host(key)).await;
         }
         match self.get(key).await {
-            Ok(None) if !self.health.state().believes_absence() => {
-                self.last(key, unreachable_host(key)).await
-            }
+            Ok(None) if !self.believes_absence(key) => self.last(key, unreachable_host(key)).await,
             Ok(secret) => {
                 self.keep(key, secret.clone()).await;
                 Ok(secret)
@@ -254,9 +231,14 @@ impl SharedReader {
         }
     }
 
+    /// Returns true if a Secret that the host does not have does not exist.
+    fn believes_absence(&self, (namespace, _): &Key) -> bool {
+        self.health.state().believes_absence() && !self.namespaces.is_uncertain(namespace)
+    }
+
     /// Applies a refusal of the host to the copies.
     async fn refused(&self, key: &Key, error: kube::Error) -> Result<Option<Secret>, kube::Error> {
-        let is_believed = self.health.state().believes_absence();
+        let is_believed = self.believes_absence(key);
         let refusal = self.cache().refuse(key, is_believed);
         match refusal {
             Refusal::Kept(answer) => Ok(answer.secret),

@@ -1,5 +1,6 @@
 //! Token authenticator of the host cluster: identifies users by TokenReview, cached for a few seconds.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use apiserver_access::{ReviewFailed, TokenHash, TokenHasher, TokenSource, User};
@@ -11,7 +12,7 @@ use kube::{Api, Client};
 
 use crate::audiences::Audiences;
 use crate::health::{HostHealth, HostState};
-use crate::in_flight::{InFlight, Overloaded};
+use crate::in_flight::{self, InFlight, Overloaded};
 use crate::mirror::HostMirror;
 use crate::retry;
 use crate::ttl_cache::TtlCache;
@@ -26,7 +27,10 @@ const LIFETIME: Duration = Duration::from_secs(10);
 const MOST: usize = 8192;
 
 /// Maximum number of requests in flight: a client that guesses tokens must not flood the host.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 64;
+
+/// Maximum number of requests in flight for clients of one address, so that its guesses keep no other token waiting.
+const PER_ADDRESS: usize = 4;
 
 /// Maximum number of requests that wait to be sent.
 const MOST_WAITING: usize = 256;
@@ -85,7 +89,7 @@ impl HostTokens {
             client,
             reviews: TtlCache::new(LIFETIME, MOST),
             hasher: TokenHasher::new()?,
-            in_flight: InFlight::new(AT_ONCE, AT_ONCE, MOST_WAITING),
+            in_flight: InFlight::new(AT_ONCE, PER_ADDRESS, MOST_WAITING),
             audiences,
             warned: TtlCache::new(WARNING_INTERVAL, MOST_WARNED),
             trusts_masters,
@@ -146,6 +150,10 @@ impl HostTokens {
 #[async_trait]
 impl TokenSource for HostTokens {
     async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed> {
+        self.review_from(token, None).await
+    }
+
+    async fn review_from(&self, token: &str, address: Option<IpAddr>) -> Result<Option<User>, ReviewFailed> {
         let state = self.health.state();
         // Another cluster has other users.
         if state == HostState::Other {
@@ -162,8 +170,8 @@ impl TokenSource for HostTokens {
         if !self.issuer.may_review(token).await {
             return Ok(None);
         }
-        let Some(offline) = offline else { return self.ask(token, hash).await };
-        match tokio::time::timeout(PATIENCE, self.ask(token, hash)).await {
+        let Some(offline) = offline else { return self.ask(token, hash, address).await };
+        match tokio::time::timeout(PATIENCE, self.ask(token, hash, address)).await {
             Ok(Ok(user)) => Ok(user),
             // While the host is up, only it knows whether the pod of the token exists. An error may be a flood of tokens.
             Ok(Err(error)) if self.health.state() == HostState::Up => Err(error),
@@ -182,9 +190,15 @@ impl TokenSource for HostTokens {
 
 impl HostTokens {
     /// Returns the user that the host names.
-    async fn ask(&self, token: &str, hash: TokenHash) -> Result<Option<User>, ReviewFailed> {
-        // The user is not known yet: all share one bound.
-        let entered = self.in_flight.enter("").await;
+    async fn ask(
+        &self,
+        token: &str,
+        hash: TokenHash,
+        address: Option<IpAddr>,
+    ) -> Result<Option<User>, ReviewFailed> {
+        // The user is not known yet.
+        let source = in_flight::source(address);
+        let entered = self.in_flight.enter(&source).await;
         let _permit = entered.map_err(|Overloaded| {
             ReviewFailed("too many tokens wait for the host cluster to review them: try again".to_owned())
         })?;

@@ -268,13 +268,14 @@ where
     };
     scope.waited(started.elapsed());
     availability::check(server, &info, &query, proxied)?;
+    availability::check_certificate(connection, &info)?;
     let body = body::read(incoming).await?;
     let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     scope.record_body(&info, content_type.unwrap_or_default(), &body);
     let upgrade = head.extensions.remove();
     let permissions = UserPermissions::of_write(server, &info, &user, proxied);
     let of_configurations = admission_filter::open(server, &info, &query, &body, &user, permissions.as_ref());
-    let certificate = connection.certificate.clone();
+    let (certificate, address) = (connection.certificate.clone(), connection.address);
     let headers = head.headers;
     let call = Call {
         headers,
@@ -286,6 +287,7 @@ where
         admission: of_configurations,
         body,
         certificate,
+        address,
         upgrade,
     };
     Ok(Admitted::Call(Box::new(call), admission))

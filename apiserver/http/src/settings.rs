@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver_access::SystemMasters;
 use apiserver_machinery::admission_control::AdmissionControl;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -52,8 +53,10 @@ pub struct Settings {
     /// True if a user needs the permission `use` on each object whose rights an object of the user exercises.
     pub requires_use: bool,
     /// True if a user needs the permission `get` on each Secret that an object of the user names, and whose content the
-    /// server's controllers use for it.
-    pub requires_secret_read: bool,
+    /// server's controllers use for it. `None` requires it of all users except those who come through a host cluster.
+    pub requires_secret_read: Option<bool>,
+    /// Users of the group `system:masters` whose requests need no seat. Default: all of them.
+    pub system_masters: SystemMasters,
     /// Time for which everything is served after the shutdown has begun, while readiness fails.
     pub shutdown_delay: Duration,
     /// Time over which the ends of watches are spread after that.
@@ -85,7 +88,8 @@ impl Default for Settings {
             audit: None,
             goaway_chance: 0.0,
             requires_use: false,
-            requires_secret_read: false,
+            requires_secret_read: Some(false),
+            system_masters: SystemMasters::default(),
             shutdown_delay: Duration::ZERO,
             watch_grace: Duration::ZERO,
             force: CancellationToken::new(),

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use apiserver_access::{CertificatePools, PeerCertificate, ReloadablePools};
+use apiserver_access::{CertificatePools, PeerCertificate, ReloadablePools, Revocations};
 use apiserver_http::{Connection, ResponseBody};
 use bytes::Bytes;
-use http::header::CONNECTION;
+use http::header::{CONNECTION, RETRY_AFTER};
 use http::{Request, Response, Version};
 use http_body_util::{BodyExt, Empty};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
@@ -26,6 +26,13 @@ const AFTER_THE_END: Duration = Duration::from_secs(2_082_758_400);
 
 /// Client certificate of an administrator, which expires when the flag is set.
 fn certificate() -> (Arc<PeerCertificate>, Arc<AtomicBool>) {
+    let (certificate, is_over, pools) = unread_certificate();
+    pools.revoke(Revocations::default());
+    (certificate, is_over)
+}
+
+/// The same before the revocations are read, with the pools that wait for them.
+fn unread_certificate() -> (Arc<PeerCertificate>, Arc<AtomicBool>, Arc<ReloadablePools>) {
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -45,7 +52,8 @@ fn certificate() -> (Arc<PeerCertificate>, Arc<AtomicBool>) {
     };
     let pools = CertificatePools::new(&[authority.der().clone()], &[]).unwrap();
     let pools = Arc::new(ReloadablePools::new(pools, Arc::new(clock)));
-    (Arc::new(PeerCertificate::new(&[leaf.der().clone()], pools)), is_over)
+    let certificate = PeerCertificate::new(&[leaf.der().clone()], Arc::clone(&pools));
+    (Arc::new(certificate), is_over, pools)
 }
 
 /// Sends a request on the connection of this certificate.
@@ -78,6 +86,21 @@ async fn a_lapsed_certificate_gets_401_and_the_connection_closes() {
         let is_closed = connection.close.is_cancelled() && connection.in_flight.is_closed();
         assert_eq!(is_closed, version == Version::HTTP_2);
     }
+}
+
+#[tokio::test]
+async fn a_certificate_gives_objects_once_the_revocations_are_read() {
+    let server = Server::start().await;
+    let (certificate, _, pools) = unread_certificate();
+    for (path, expected) in [(GADGETS, 503_u16), ("/metrics", 503), ("/apis", 200), ("/livez", 200)] {
+        let (answer, connection) = send(&server, path, Version::HTTP_2, &certificate).await;
+        assert_eq!(answer.status(), expected, "{path}");
+        assert_eq!(answer.headers().contains_key(RETRY_AFTER), expected == 503, "{path}");
+        assert!(!connection.close.is_cancelled(), "the client sends it again");
+    }
+    pools.revoke(Revocations::default());
+    let (answer, _) = send(&server, GADGETS, Version::HTTP_2, &certificate).await;
+    assert_eq!(answer.status(), 200);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 mod server;
 
 use serde_json::json;
-use server::Server;
+use server::{DELEGATOR, REVIEWER, Server};
 
 const AUTHORIZATION: &str = "/apis/authorization.k8s.io/v1";
 const SELF: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
@@ -87,6 +87,47 @@ async fn an_explanation_has_the_answer_of_each_authorizer() {
         assert_eq!(code, expected, "{answer}");
         assert!(answer["message"].as_str().unwrap().contains(text), "{answer}");
     }
+}
+
+#[tokio::test]
+async fn iz_40_only_masters_and_delegators_name_a_realm_in_a_review() {
+    let server = Server::start().await;
+    let callers = [server.clone(), server.seen_by(DELEGATOR, &[]), server.seen_by(REVIEWER, &[])];
+    let ask = |realm: Option<&str>| {
+        let extra = realm.map_or_else(|| json!({}), |realm| json!({"capstan.dev/realm": [realm]}));
+        json!({"spec": {"user": "bob", "extra": extra,
+            "resourceAttributes": {"namespace": "default", "verb": "list", "resource": "gadgets"}}})
+    };
+    let reviews = [
+        format!("{AUTHORIZATION}/subjectaccessreviews"),
+        format!("{AUTHORIZATION}/subjectaccessreviews?explain=direct"),
+        format!("{AUTHORIZATION}/namespaces/default/localsubjectaccessreviews"),
+    ];
+    for path in &reviews {
+        for realm in [None, Some("own"), Some("host"), Some("machine"), Some("issuer/https://a")] {
+            let is_named = realm.is_some_and(|realm| realm != "own");
+            for (caller, may_name) in callers.iter().zip([true, true, false]) {
+                let (code, answer) = caller.post(path, &ask(realm)).await;
+                let expected = if is_named && !may_name { 403 } else { 201 };
+                assert_eq!(code, expected, "{path} {realm:?}: {answer}");
+                if code == 403 {
+                    let message = answer["message"].as_str().unwrap();
+                    assert!(message.contains("may not name the realm"), "{message}");
+                    assert!(message.contains("system:auth-delegator"), "{message}");
+                }
+            }
+        }
+    }
+    // All users of the host's endpoint are of its realm.
+    let path = format!("{AUTHORIZATION}/subjectaccessreviews?explain=host");
+    for (caller, expected) in callers.iter().zip([201, 201, 403]) {
+        assert_eq!(caller.post(&path, &ask(None)).await.0, expected);
+    }
+    // The realm of the caller is that of its credential, and is not named.
+    let own = json!({"spec": {"extra": {"capstan.dev/realm": ["host"]},
+        "resourceAttributes": {"verb": "list", "resource": "gadgets"}}});
+    let path = format!("{AUTHORIZATION}/selfsubjectaccessreviews");
+    assert_eq!(callers[2].post(&path, &own).await.0, 201);
 }
 
 #[tokio::test]

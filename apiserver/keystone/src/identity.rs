@@ -1,6 +1,6 @@
 //! User of a validated token. A pure function of the token and the time.
 
-use apiserver_access::{CREDENTIAL_ID, User};
+use apiserver_access::{CREDENTIAL_ID, UNSCOPED, User};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
@@ -93,8 +93,16 @@ impl ValidatedToken {
         Ok(user)
     }
 
+    /// Returns true for a token that proves the name of its user and nothing else. Keystone gives it no roles.
+    fn is_unscoped(&self) -> bool {
+        self.project.is_none() && self.domain.is_none() && self.system.is_none()
+    }
+
     fn groups(&self) -> Vec<String> {
         let mut groups = Vec::new();
+        if self.is_unscoped() {
+            return groups;
+        }
         let of_roles = |scope: &str| {
             let roles = self.roles.iter().filter_map(|role| role.name.as_deref());
             roles.map(|role| format!("{PREFIX}{scope}:{role}")).collect::<Vec<_>>()
@@ -113,7 +121,7 @@ impl ValidatedToken {
         groups
     }
 
-    fn attributes(&self) -> [(String, Vec<String>); 9] {
+    fn attributes(&self) -> [(String, Vec<String>); 10] {
         let one = |value: Option<&String>| value.cloned().into_iter().collect::<Vec<_>>();
         let project = self.project.as_ref();
         let domain = &self.user.domain;
@@ -134,6 +142,7 @@ impl ValidatedToken {
             ),
             ours("methods", self.methods.clone()),
             ours("application-credential", one(credential.map(|it| &it.id))),
+            (UNSCOPED.to_owned(), self.is_unscoped().then(|| "true".to_owned()).into_iter().collect()),
         ]
     }
 }
@@ -191,6 +200,8 @@ pub(crate) mod tests {
 
     #[test]
     fn the_groups_follow_the_scope_of_the_token() {
+        let federated = json!({"id": "u", "name": "n", "domain": {"id": "d"},
+            "OS-FEDERATION": {"groups": [{"id": "g1"}]}});
         let table = [
             (json!({"project": null, "roles": []}), vec![]),
             (
@@ -201,15 +212,17 @@ pub(crate) mod tests {
                 json!({"project": null, "system": {"all": true}, "roles": [{"id": "r", "name": "admin"}]}),
                 vec!["keystone:system:admin"],
             ),
+            (json!({"project": null, "roles": [], "user": federated}), vec![]),
             (
-                json!({"project": null, "roles": [], "user": {"id": "u", "name": "n", "domain": {"id": "d"},
-                    "OS-FEDERATION": {"groups": [{"id": "g1"}]}}}),
-                vec!["keystone:group:g1"],
+                json!({"roles": [{"id": "r", "name": "member"}], "user": federated}),
+                vec!["keystone:project:p1", "keystone:project:p1:member", "keystone:group:g1"],
             ),
         ];
         for (changes, mut expected) in table {
             expected.push("system:authenticated");
-            assert_eq!(user(&changes).unwrap().groups, expected, "{changes}");
+            let user = user(&changes).unwrap();
+            assert_eq!(user.is_unscoped(), expected.len() == 1, "{changes}");
+            assert_eq!(user.groups, expected, "{changes}");
         }
     }
 

@@ -27,6 +27,25 @@ pub struct ActionCall<'a> {
     pub objects: &'a dyn Objects,
 }
 
+/// Method of the requests of an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ActionMethod {
+    /// The action has an effect.
+    Post,
+    /// The action only reads, and has no body.
+    Get,
+}
+
+impl ActionMethod {
+    /// Returns the verb by which a client needs the permission.
+    pub fn verb(self) -> &'static str {
+        match self {
+            Self::Post => "create",
+            Self::Get => "get",
+        }
+    }
+}
+
 /// Access of actions to objects, through the same store, rules and validation as a request.
 #[async_trait]
 pub trait Objects: Send + Sync + std::fmt::Debug {
@@ -55,6 +74,20 @@ pub trait Objects: Send + Sync + std::fmt::Debug {
         lock: Option<Validity>,
     ) -> ApiResult<Value>;
 
+    /// Replaces an object, and returns it as stored. The object names the revision that it is based on.
+    ///
+    /// # Errors
+    /// 409 if the object was changed since.
+    async fn update(
+        &self,
+        group: &str,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+        object: Value,
+        dry_run: bool,
+    ) -> ApiResult<Value>;
+
     /// Takes the lock of this name when its present holder, on any server, has released it. An action needs a lock if
     /// it must read the objects and add to them in one step.
     ///
@@ -71,6 +104,16 @@ pub trait Objects: Send + Sync + std::fmt::Debug {
 pub trait ActionHandler: Send + Sync + std::fmt::Debug + 'static {
     /// The subresource's name in the path, e.g. `reboot`.
     fn name(&self) -> &'static str;
+
+    /// Method of the requests. Default: POST.
+    fn method(&self) -> ActionMethod {
+        ActionMethod::Post
+    }
+
+    /// Reports whether the action deletes its object, so that a role allows it only with the deletion. Default: false.
+    fn deletes(&self) -> bool {
+        false
+    }
 
     /// Group, version and kind of the request body, for discovery and OpenAPI.
     fn request_kind(&self) -> (&'static str, &'static str, &'static str);

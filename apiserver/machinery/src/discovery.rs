@@ -5,6 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::action::ActionMethod;
 use crate::resource::{Registry, Resource};
 use crate::reviews::{self, Review};
 use crate::scale;
@@ -215,12 +216,20 @@ fn parts(resource: &Resource) -> Vec<Part> {
     }
     for verb in &resource.verbs {
         let (group, version, kind) = verb.response_kind();
-        let mut part = kinded(verb.name(), verb.request_kind(), &POSTED_VERBS);
+        let mut part = kinded(verb.name(), verb.request_kind(), action_verbs(verb.method()));
         part.foreign = true;
         part.answer = (group.to_owned(), version.to_owned(), kind.to_owned());
         parts.push(part);
     }
     parts
+}
+
+/// Returns the verbs of an action.
+fn action_verbs(method: ActionMethod) -> &'static [&'static str] {
+    match method {
+        ActionMethod::Post => &POSTED_VERBS,
+        ActionMethod::Get => &["get"],
+    }
 }
 
 fn aggregated_entry(resource: &Resource) -> Value {

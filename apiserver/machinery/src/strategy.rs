@@ -87,6 +87,23 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
         false
     }
 
+    /// Returns true if [`Strategy::decision_lock`] is implemented. Objects are converted for it.
+    fn locks_decisions(&self) -> bool {
+        false
+    }
+
+    /// Returns the name of the lock under which a write is stored, after the defaults and checks that depend on related
+    /// objects were repeated. Writes of related objects that must agree with it take the same lock. None for a write
+    /// that agrees with all others.
+    fn decision_lock(&self, _new: &Value, _old: Option<&Value>) -> Option<String> {
+        None
+    }
+
+    /// Returns the name of the lock under which a deletion is recorded, for the same reason.
+    fn deletion_lock(&self, _object: &Value) -> Option<String> {
+        None
+    }
+
     /// Validates `new` against related objects. It runs last, on writes of the object itself.
     ///
     /// # Errors
@@ -105,6 +122,18 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
     /// # Errors
     /// 503 if the related objects cannot be read.
     async fn refuse_deletion_with(
+        &self,
+        _object: &Value,
+        _others: &dyn ObjectReader,
+    ) -> ApiResult<Option<String>> {
+        Ok(None)
+    }
+
+    /// Returns the reason to refuse a deletion by a person. Programs, such as controllers, may delete the object.
+    ///
+    /// # Errors
+    /// 503 if the related objects cannot be read.
+    async fn refuse_deletion_by_person(
         &self,
         _object: &Value,
         _others: &dyn ObjectReader,

@@ -132,9 +132,11 @@ fn schema() -> Value {
             "lastContactTime": time("Last answer of the host cluster that counted. Absent if there was none, also in earlier processes."),
             "pinnedUID": text("Uid of the namespace kube-system of the known host cluster."),
             "credentialEndTime": time("End of Capstan's client certificate in the host cluster. Absent without one."),
+            "namespacesGone": {"type": "array", "x-kubernetes-list-type": "set", "items": text("Name of the namespace."),
+                "description": "Namespaces with objects of Capstan that the host cluster does not have. Absent if it has all of them."},
             "mirrors": list("Copies of the host cluster's data.", "name", &mirror()),
             "outbox": list("Objects that wait to be written to the host cluster. Empty except on the leader.", "kind", &outbox()),
-            "conditions": list("Conditions Reachable, CredentialRefused, MirrorFresh and WriteBackCaughtUp.", "type", &condition()),
+            "conditions": list("Conditions Reachable, CredentialRefused, MirrorFresh, WriteBackCaughtUp and NamespacesGone.", "type", &condition()),
         })),
     }})
 }

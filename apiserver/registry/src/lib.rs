@@ -24,21 +24,23 @@ use apiserver_types::core_kinds::{
 use apiserver_types::csr_kinds::CertificateSigningRequest;
 use apiserver_types::rbac_kinds::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use apiserver_types::{
-    CertificateRevocation, Cluster, ClusterClass, ClusterResourceSet, ClusterResourceSetBinding,
-    ExtensionConfig, IPAddress, IPAddressClaim, Image, KubeadmConfig, KubeadmConfigTemplate,
-    KubeadmControlPlane, KubeadmControlPlaneTemplate, Machine, MachineDeployment, MachineDrainRule,
-    MachineHealthCheck, MachineOperation, MachinePool, MachineSet, OpenStackCluster,
-    OpenStackClusterIdentity, OpenStackClusterTemplate, OpenStackFloatingIPPool, OpenStackMachine,
-    OpenStackMachineTemplate, OpenStackServer,
+    CapstanRemediation, CapstanRemediationTemplate, CertificateRevocation, Cluster, ClusterClass,
+    ClusterResourceSet, ClusterResourceSetBinding, ExtensionConfig, IPAddress, IPAddressClaim, Image,
+    KubeadmConfig, KubeadmConfigTemplate, KubeadmControlPlane, KubeadmControlPlaneTemplate, Machine,
+    MachineDeployment, MachineDeploymentRevision, MachineDrainRule, MachineHealthCheck, MachineOperation,
+    MachinePool, MachineSet, OpenStackCluster, OpenStackClusterIdentity, OpenStackClusterTemplate,
+    OpenStackFloatingIPPool, OpenStackMachine, OpenStackMachineTemplate, OpenStackServer,
 };
 use apiserver_types::{DESCRIPTORS, Described, Descriptor, v1alpha1, v1beta1};
 
 pub use crate::definitions::{Serving, definitions};
 pub use crate::host_status::{HostStatusSource, with_host_status};
+pub use crate::kinds::cluster::{Advice, Advise, with_advice};
 use crate::kinds::*;
 pub use crate::providers::{PROVIDERS, Provider, provider_of};
 use crate::resource::{core, counted, hosted, with_actions};
 pub use crate::rules::grants::KEYSTONE_PROJECT;
+pub use crate::rules::plan_verb::{PlanFailure, Planner, PlannerSlot, with_planner};
 
 /// Returns every kind that this server serves.
 pub fn registry() -> Registry {
@@ -71,11 +73,12 @@ macro_rules! kinds {
 
 kinds! {
     // cluster.x-k8s.io
-    [Cluster, v1beta1::Cluster] => hosted(cluster::ClusterStrategy),
+    [Cluster, v1beta1::Cluster] => with_actions(cluster::ClusterStrategy, cluster::verbs()),
     [ClusterClass, v1beta1::ClusterClass] => hosted(cluster_class::ClusterClassStrategy),
     [Machine, v1beta1::Machine] => with_actions(machine::MachineStrategy, machine::actions()),
     [MachineSet, v1beta1::MachineSet] => hosted(machine_set::MachineSetStrategy),
-    [MachineDeployment, v1beta1::MachineDeployment] => hosted(machine_deployment::MachineDeploymentStrategy),
+    [MachineDeployment, v1beta1::MachineDeployment]
+        => with_actions(machine_deployment::MachineDeploymentStrategy, machine_deployment::verbs()),
     [MachinePool, v1beta1::MachinePool] => hosted(machine_pool::MachinePoolStrategy),
     [MachineHealthCheck, v1beta1::MachineHealthCheck] => hosted(machine_health_check::MachineHealthCheckStrategy),
     [MachineDrainRule, v1beta1::MachineDrainRule] => hosted(machine_drain_rule::MachineDrainRuleStrategy),
@@ -85,7 +88,7 @@ kinds! {
         => hosted(kubeadm_config_template::KubeadmConfigTemplateStrategy),
     // controlplane.cluster.x-k8s.io
     [KubeadmControlPlane, v1beta1::KubeadmControlPlane]
-        => hosted(kubeadm_control_plane::KubeadmControlPlaneStrategy),
+        => with_actions(kubeadm_control_plane::KubeadmControlPlaneStrategy, kubeadm_control_plane::verbs()),
     [KubeadmControlPlaneTemplate, v1beta1::KubeadmControlPlaneTemplate]
         => hosted(kubeadm_control_plane_template::KubeadmControlPlaneTemplateStrategy),
     // addons.cluster.x-k8s.io
@@ -112,6 +115,9 @@ kinds! {
     [Image] => hosted(Plain),
     // capstan.dev
     [MachineOperation] => hosted(machine_operation::MachineOperationStrategy),
+    [MachineDeploymentRevision] => hosted(Plain),
+    [CapstanRemediation] => hosted(Plain),
+    [CapstanRemediationTemplate] => hosted(Plain),
     [CertificateRevocation] => hosted(certificate_revocation::CertificateRevocationStrategy),
     // Kubernetes' own
     [Namespace] => core(namespace::NamespaceStrategy, &["status.phase"]),

@@ -27,6 +27,8 @@ fn named(name: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use apiserver_machinery::open_api;
+
     #[test]
     fn embedded_schemas_match_the_types() {
         for descriptor in apiserver_types::DESCRIPTORS {
@@ -37,8 +39,21 @@ mod tests {
                 descriptor.kind
             );
         }
-        for (kind, schema) in apiserver_types::bodies() {
+        for (kind, schema) in apiserver_types::bodies().into_iter().chain(apiserver_types::verb_bodies()) {
             assert_eq!(super::body(kind), schema, "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_verb_with_the_body_of_its_kind_leaves_the_schema_of_the_kind() {
+        let registry = crate::registry();
+        for resource in registry.resources() {
+            let document = open_api::v3(&registry, &resource.group, &resource.version);
+            let name = open_api::schema_name(&resource.group, &resource.version, &resource.kind);
+            for part in ["spec", "status"] {
+                let expected = resource.schema.published()["properties"][part].clone();
+                assert_eq!(document["components"]["schemas"][&name]["properties"][part], expected, "{name}");
+            }
         }
     }
 

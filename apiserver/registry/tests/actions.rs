@@ -204,8 +204,11 @@ async fn actions_are_in_discovery_and_openapi() {
 }
 
 /// Subresource, value of `spec.action`, and kind of the body of each action without parameters.
-const WITHOUT_PARAMETERS: &[(&str, &str, &str)] =
-    &[("poweroff", "PowerOff", "MachinePowerOff"), ("poweron", "PowerOn", "MachinePowerOn")];
+const WITHOUT_PARAMETERS: &[(&str, &str, &str)] = &[
+    ("poweroff", "PowerOff", "MachinePowerOff"),
+    ("poweron", "PowerOn", "MachinePowerOn"),
+    ("retire", "Retire", "MachineRetire"),
+];
 
 #[tokio::test]
 async fn an_action_without_parameters_takes_the_common_fields_only() {

@@ -106,7 +106,7 @@ async fn r4_4_every_kind_with_a_reference_is_covered() {
 
 #[tokio::test]
 async fn a_secret_that_the_user_cannot_read_is_no_identity_of_its_object() {
-    let settings = Settings { requires_secret_read: true, ..Settings::default() };
+    let settings = Settings { requires_secret_read: None, ..Settings::default() };
     let server = Server::start_with(settings).await;
     let clusters = format!("{PATH}/openstackclusters");
     let named = cluster("c", &reference("Secret", "openrc"));
@@ -115,7 +115,9 @@ async fn a_secret_that_the_user_cannot_read_is_no_identity_of_its_object() {
     let message = answer["message"].as_str().unwrap();
     assert!(message.contains(": spec.identityRef: secrets \"openrc\" is forbidden: "), "{message}");
     assert!(
-        message.contains("identities.requireSecretRead is set. Bind a Role with the verb get"),
+        message.contains(
+            "see identities.requireSecretRead. Bind a Role with the verb get on secrets \"openrc\""
+        ),
         "{message}"
     );
     let may = [MAY.as_slice(), &["get secrets"]].concat();

@@ -265,7 +265,8 @@ async fn the_topology_controller_may_dry_run_template_changes() {
     let server = Server::start().await;
     let group = "infrastructure.cluster.x-k8s.io";
     let at = path(group, "v1beta2", "openstackmachinetemplates");
-    let (_, template) = template("v1beta2").into_iter().find(|(path, _)| *path == at).unwrap();
+    let (_, mut template) = template("v1beta2").into_iter().find(|(path, _)| *path == at).unwrap();
+    template["metadata"]["labels"] = json!({"topology.cluster.x-k8s.io/owned": ""});
     assert_eq!(server.admin("POST", &at, &template).await.0, 201);
     let mut change = json!({"spec": {"template": {"spec": {"sshKeyName": "k"}}}});
     let at = format!("{at}/lab-cp");
@@ -305,7 +306,7 @@ async fn an_address_must_be_from_the_pool_of_its_claim() {
 }
 
 #[tokio::test]
-async fn the_deletion_of_the_only_control_plane_machine_is_accepted_with_a_warning() {
+async fn a_person_needs_an_annotation_to_delete_the_only_control_plane_machine() {
     let server = Server::start().await;
     let (clusters, machines) = (path(CORE, "v1beta2", "clusters"), path(CORE, "v1beta2", "machines"));
     let infrastructure = "infrastructure.cluster.x-k8s.io";
@@ -324,6 +325,14 @@ async fn the_deletion_of_the_only_control_plane_machine_is_accepted_with_a_warni
         assert_eq!(created.0, 201, "{created:?}");
     }
     assert_eq!(server.delete(&format!("{machines}/two")).await, Vec::<String>::new());
+    let initialized = json!({"status": {"initialization": {"controlPlaneInitialized": true}}});
+    assert_eq!(server.admin("PATCH", &format!("{clusters}/c/status"), &initialized).await.0, 200);
+    let (one, only) = (format!("{machines}/one"), "the only control plane Machine of Cluster c");
+    let (code, refused) = server.admin("DELETE", &one, &Value::Null).await;
+    assert_eq!(code, 403, "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains(only), "{refused}");
+    let allowed = json!({"metadata": {"annotations": {"capstan.dev/protected": "false"}}});
+    assert_eq!(server.admin("PATCH", &one, &allowed).await.0, 200);
     let last = server.delete(&path(CORE, "v1beta1", "machines/one")).await;
-    assert!(last.iter().any(|text| text.contains("the only control plane Machine of Cluster c")), "{last:?}");
+    assert!(last.iter().any(|text| text.contains(only)), "{last:?}");
 }

@@ -112,7 +112,10 @@ impl AuthenticationFile {
         let anonymous = configuration.anonymous.clone();
         let issuers = self.issuers.apply(configuration, |url| self.settings.of(url)).with_context(at)?;
         self.authenticator.set_issuers(issuers);
-        self.authenticator.set_anonymous_paths(anonymous.and_then(|it| it.paths()));
+        match anonymous {
+            Some(anonymous) => self.authenticator.set_anonymous_paths(anonymous.paths()),
+            None => self.authenticator.set_default_anonymous_paths(),
+        }
         self.last = text;
         Ok(())
     }
@@ -153,5 +156,8 @@ mod tests {
         assert!(!opened.authenticator.admits_anonymous("/healthz"));
         std::fs::write(file.path(), HEAD).unwrap();
         assert!(opened.reload().unwrap() && opened.authenticator.admits_anonymous("/healthz"));
+        assert!(admits(&opened) && !opened.authenticator.admits_anonymous("/apis"), "the default");
+        std::fs::write(file.path(), format!("{HEAD}anonymous: {{enabled: true}}\n")).unwrap();
+        assert!(opened.reload().unwrap() && opened.authenticator.admits_anonymous("/apis"));
     }
 }

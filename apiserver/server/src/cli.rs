@@ -14,7 +14,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use apiserver_cli::{
-    ConnectionArguments, DescribeCommand, ExplainAccessArguments, HostStatusArguments, LoginCommand,
+    ConnectionArguments, DescribeCommand, ExplainAccessArguments, ExplainArguments, HostStatusArguments,
+    LoginCommand, PlanCommand, WhyArguments,
 };
 use apiserver_host::PolicyParameters;
 use clap::{ArgGroup, Args, Parser, Subcommand};
@@ -55,6 +56,35 @@ pub(crate) enum Command {
     /// Print an object and everything that belongs to it, with the reasons of what is not ready
     #[command(subcommand)]
     Describe(DescribeCommand),
+    /// Print what a change would do to the objects and the Machines of a cluster, before you make it
+    ///
+    /// The running server checks the change as a real one, and repeats the decisions of its controllers on a model.
+    /// Nothing is changed. Without --filename, the plan is that of the object as it is.
+    ///
+    /// KEEP: the Machine stays. IN PLACE: it stays, and some of its fields change. REPLACE: a new Machine takes its
+    /// place. OBSTACLES are the reasons for which the steps are not taken now.
+    ///
+    /// Example: capstan plan cluster prod -n team -f prod.yaml
+    #[command(subcommand, verbatim_doc_comment)]
+    Plan(PlanCommand),
+    /// Print what holds up a Cluster: the first cause, its age, and what to do
+    ///
+    /// The running server follows the conditions of its stored objects: from the Cluster to its infrastructure, its
+    /// control plane and its workers, then to a Machine and its server or Node. Each part that something holds up is a
+    /// chain, the most urgent one first. Nothing is changed.
+    ///
+    /// Example: capstan why prod -n team
+    #[command(verbatim_doc_comment)]
+    Why(WhyArguments),
+    /// Print what a reason of a condition means, its causes, and what to do
+    ///
+    /// The pages are part of this program, so the command needs no server. Without REASON, it lists all reasons.
+    /// The reason may be written in any case. If there is no such reason, the command names similar ones, and the
+    /// exit code is 1.
+    ///
+    /// Example: capstan explain QuotaExceeded
+    #[command(verbatim_doc_comment)]
+    Explain(ExplainArguments),
     /// Print the answer of each authorizer to a request of a user, and the verdict
     ///
     /// The running server decides, as it does about a request of this user, but asks all of its authorizers.
@@ -149,7 +179,11 @@ pub(crate) enum Command {
     /// it again: it continues. No server serves a store that was restored in part.
     ///
     /// Example: capstan restore prod.capstan-backup --verify-only --key-file backup.key
+    /// For half an hour afterwards, Capstan removes nothing from clouds and workload clusters that no object knows: it
+    /// may have been created after the backup. Compare them by `capstan orphans`, and end that time by --done.
+    ///
     /// Example: capstan restore prod.capstan-backup --to etcd --replace --config /etc/capstan/config.yaml
+    /// Example: capstan restore --done --config /etc/capstan/config.yaml
     #[command(verbatim_doc_comment)]
     Restore(RestoreArguments),
     /// List resources in the clouds that have an ownership tag of Capstan, but no object
@@ -355,6 +389,12 @@ pub(crate) struct ManifestsArguments {
     /// all namespaces. A binding with a selector needs all of a namespace, and one without a namespace those of all.
     #[arg(long, value_name = "NAMESPACE[/NAME]", num_args = 1.., requires = "mirror")]
     pub(crate) policy_parameters: Vec<PolicyParameters>,
+    /// Namespaces in which Capstan may write Secrets: the kubeconfigs and certificates of the clusters there
+    ///
+    /// The namespaces must exist. Without this, Capstan keeps these Secrets in its own store only. clusterctl moves all
+    /// objects to one namespace: with --providers, run the command a second time without it, and apply the Roles.
+    #[arg(long, value_name = "NAMESPACE", num_args = 1.., value_delimiter = ',', conflicts_with = "providers")]
+    pub(crate) write_secrets: Vec<String>,
 }
 
 #[derive(Debug, Default, Args)]

@@ -4,22 +4,21 @@ use std::fmt;
 use std::sync::Arc;
 
 use apiserver_access::{Grant, LocalPolicy, User};
-use apiserver_host::{HostEvents, HostSecrets, SecretWriteBack, WriteBackReport};
+use apiserver_host::HostSecrets;
 use apiserver_http::{ApiServer, InProcess, Supervisor};
 use apiserver_machinery::resource::Resource;
-use apiserver_types::Cluster;
 use async_trait::async_trait;
 use controllers_infrastructure::CloudConnector;
 use controllers_infrastructure_openstack::{AllowedEndpoints, CloudMetrics, OpenStackConnector};
-use controllers_reconcilers::{bootstrap_data, machine};
+use controllers_reconcilers::{bootstrap_data, machine, planner};
 use controllers_runtime::{
-    ApiSecrets, ControllerContext, ControllerSettings, ControllerSpec, PolicyRule, Queues, Recorder,
-    SecretSource, ServedKind, ServerLists, Severity, TermStart, is_object_name,
+    ApiSecrets, ControllerContext, ControllerSettings, ControllerSpec, EventHolds, NoEventHolds, PolicyRule,
+    Queues, Recorder, SecretSource, ServedKind, ServerLists, TermStart, is_object_name,
 };
 use controllers_workload::{KubeconfigConnector, RequestRate, Timing, WorkloadClusters};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::Client;
-use kube::api::{ApiResource, DynamicObject};
+use kube::api::ApiResource;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
@@ -28,6 +27,8 @@ use crate::bootstrap_data::BootstrapDataListener;
 use crate::election::{self, Election, ElectionMetrics, Term};
 use crate::host::Host;
 use crate::host_mirror::announce;
+use crate::host_objects::ObjectReferences;
+use crate::host_outbox::{self, HostOutbox};
 use crate::quotas::QuotaStatus;
 use crate::serve::upkeep::Upkeep;
 use crate::storage_history::HistoryNumber;
@@ -90,19 +91,6 @@ pub(crate) fn start(
     end
 }
 
-/// Identity that copies Events to a host cluster, and its permissions.
-const HOST_EVENTS: (&str, &[PolicyRule]) =
-    ("host-events", &[PolicyRule { groups: &[""], resources: &["events"], verbs: PolicyRule::READ }]);
-
-/// Identity that copies Secrets of clusters to a host cluster, and its permissions.
-const HOST_SECRETS: (&str, &[PolicyRule]) = (
-    "host-secrets",
-    &[
-        PolicyRule { groups: &[""], resources: &["secrets"], verbs: PolicyRule::READ },
-        PolicyRule { groups: &["cluster.x-k8s.io"], resources: &["clusters"], verbs: &["get"] },
-    ],
-);
-
 /// Every controller. To add one, add its line to [`controllers_reconcilers::ALL`].
 fn all() -> impl Iterator<Item = &'static ControllerSpec> {
     controllers_reconcilers::ALL.iter().chain([&controllers_operations::CONTROLLER])
@@ -117,6 +105,7 @@ fn selected(with_host: bool) -> impl Iterator<Item = &'static ControllerSpec> {
 pub(crate) fn local_policy() -> LocalPolicy {
     let controllers = all().map(|controller| (controller.identity, controller.rules));
     let machines = (bootstrap_data::IDENTITY, bootstrap_data::RULES);
+    let plans = (planner::IDENTITY, planner::RULES);
     let own = [
         (election::IDENTITY, election::RULES),
         (rbac::IDENTITY, rbac::RULES),
@@ -128,7 +117,8 @@ pub(crate) fn local_policy() -> LocalPolicy {
         (announce::IDENTITY, announce::RULES),
         (quotas::IDENTITY, quotas::RULES),
     ];
-    let identities = controllers.chain([HOST_EVENTS, HOST_SECRETS, machines]).chain(own);
+    let identities =
+        controllers.chain([host_outbox::EVENTS, host_outbox::SECRETS, machines, plans]).chain(own);
     let grants = identities.flat_map(|(identity, rules)| {
         let rules = rules.iter().chain([&PolicyRule::EVENTS, &PolicyRule::USE_IDENTITIES]);
         rules.map(move |rule| Grant {
@@ -143,7 +133,11 @@ pub(crate) fn local_policy() -> LocalPolicy {
 
 /// Starts the controllers. Each has the client of its own identity, and ends with the term.
 fn start_controllers(clients: &Clients, parts: &ControllerParts, term: &Term) -> JoinSet<()> {
-    let shared = Shared::new(clients, parts, term);
+    let outbox = parts.host.as_ref().map(|host| {
+        let clients = [host_outbox::EVENTS.0, host_outbox::SECRETS.0].map(|identity| clients.of(identity));
+        HostOutbox::new(clients, host, term.permit())
+    });
+    let shared = Shared::new(clients, parts, term, outbox.as_ref());
     let term = &term.end;
     let mut running = JoinSet::new();
     for controller in selected(parts.host.is_some()) {
@@ -161,38 +155,21 @@ fn start_controllers(clients: &Clients, parts: &ControllerParts, term: &Term) ->
         running.spawn(Arc::clone(backups).run(term.clone()));
     }
     parts.upkeep.lead(Arc::clone(clients.0.registry()), term, &mut running);
+    if let Some(outbox) = outbox {
+        running.spawn(outbox.run(term.clone()));
+    }
     if let Some(host) = &parts.host {
-        let connection = host.connection();
-        let events = HostEvents::new(clients.of(HOST_EVENTS.0), connection.client());
-        running.spawn(events.with_health(connection.health()).run(term.clone()));
-        running.spawn(write_back(clients, host).run(term.clone()));
         running.spawn(host_copies::keep(Arc::new(host.copies()), host.originals(), term.clone()));
     }
-    if let Some(secrets) = shared.host.clone() {
+    if let Some(secrets) = &shared.host {
+        let secrets = secrets.asking_as(clients.of(host_outbox::SECRETS.0));
+        let users = ObjectReferences::new(Arc::clone(clients.0.objects()));
         let end = term.clone();
         running.spawn(async move {
-            let _ = end.run_until_cancelled(secrets.sweep()).await;
+            let _ = end.run_until_cancelled(secrets.keep_copies(&users)).await;
         });
     }
     running
-}
-
-/// Returns the writer of the Secrets of clusters in the host.
-fn write_back(clients: &Clients, host: &Host) -> SecretWriteBack {
-    let (own, connection) = (clients.of(HOST_SECRETS.0), host.connection());
-    let report = Arc::new(ClusterEvents(Recorder::new(own.clone(), HOST_SECRETS.0)));
-    SecretWriteBack::new(own, connection.client(), connection.health(), report)
-}
-
-/// Events of Clusters whose Secrets cannot be copied to the host.
-struct ClusterEvents(Recorder);
-
-#[async_trait]
-impl WriteBackReport for ClusterEvents {
-    async fn refused(&self, cluster: &DynamicObject, reason: &'static str, message: &str) {
-        let Ok(cluster) = cluster.clone().try_parse::<Cluster>() else { return };
-        self.0.record(&cluster, Severity::Warning, reason, message).await;
-    }
 }
 
 /// Returns the connections to the workload clusters, as the operator set them.
@@ -209,6 +186,7 @@ struct Shared<'a> {
     servers: Arc<ServerLists>,
     workloads: Arc<WorkloadClusters>,
     host: Option<HostSecrets>,
+    event_holds: Arc<dyn EventHolds>,
     queues: Queues,
     kinds: Arc<[ServedKind]>,
     settings: Arc<ControllerSettings>,
@@ -216,10 +194,14 @@ struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    fn new(clients: &'a Clients, parts: &ControllerParts, term: &Term) -> Self {
+    fn new(clients: &'a Clients, parts: &ControllerParts, term: &Term, outbox: Option<&HostOutbox>) -> Self {
         // Each controller reads Capstan's own API with its own identity: its client replaces this one.
         let own = clients.of(machine::CONTROLLER.identity);
         let connector = OpenStackConnector::new(parts.cloud.allowed.clone()).with_permit(term.permit());
+        let event_holds: Arc<dyn EventHolds> = match outbox {
+            Some(outbox) => outbox.event_holds(),
+            None => Arc::new(NoEventHolds),
+        };
         Self {
             clients,
             connector: Arc::new(connector.with_metrics(parts.cloud.metrics.clone())),
@@ -227,7 +209,8 @@ impl<'a> Shared<'a> {
             workloads: Arc::new(workloads(parts)),
             queues: parts.queues.clone(),
             host: parts.host.as_ref().map(|host| host.secrets(own)),
-            kinds: clients.kinds(),
+            event_holds,
+            kinds: kinds(&clients.0),
             settings: Arc::clone(&parts.settings),
             term: term.start,
         }
@@ -248,6 +231,7 @@ impl<'a> Shared<'a> {
             servers: Arc::clone(&self.servers),
             workloads: Arc::clone(&self.workloads),
             events: Recorder::new(client.clone(), identity),
+            event_holds: Arc::clone(&self.event_holds),
             queues: self.queues.clone(),
             kinds: Arc::clone(&self.kinds),
             settings: Arc::clone(&self.settings),
@@ -296,24 +280,24 @@ impl Clients {
     fn of(&self, identity: &str) -> Client {
         Client::new(InProcess::new(Arc::clone(&self.0), User::controller(identity)), "default")
     }
+}
 
-    /// All kinds, and in which versions they are served.
-    fn kinds(&self) -> Arc<[ServedKind]> {
-        let registry = self.0.registry();
-        let versions = |kind: &Resource| {
-            let all = registry.resources().iter();
-            let of_kind = all.filter(|other| other.group == kind.group && other.kind == kind.kind);
-            of_kind.map(|other| other.version.clone()).collect()
-        };
-        // No controller changes or collects the objects that the server defines.
-        let stored = registry.stored().iter().filter(|kind| !kind.strategy.is_read_only());
-        let kinds = stored.map(|kind| ServedKind {
-            resource: api_resource(kind),
-            namespaced: kind.namespaced,
-            versions: versions(kind),
-        });
-        kinds.collect()
-    }
+/// Returns all kinds of a server, and in which versions they are served.
+pub(crate) fn kinds(server: &ApiServer) -> Arc<[ServedKind]> {
+    let registry = server.registry();
+    let versions = |kind: &Resource| {
+        let all = registry.resources().iter();
+        let of_kind = all.filter(|other| other.group == kind.group && other.kind == kind.kind);
+        of_kind.map(|other| other.version.clone()).collect()
+    };
+    // No controller changes or collects the objects that the server defines.
+    let stored = registry.stored().iter().filter(|kind| !kind.strategy.is_read_only());
+    let kinds = stored.map(|kind| ServedKind {
+        resource: api_resource(kind),
+        namespaced: kind.namespaced,
+        versions: versions(kind),
+    });
+    kinds.collect()
 }
 
 fn api_resource(resource: &Resource) -> ApiResource {
@@ -341,10 +325,11 @@ mod tests {
     #[test]
     fn every_controller_has_an_identity_of_its_own_and_is_started() {
         let own = [
-            HOST_EVENTS.0,
-            HOST_SECRETS.0,
+            host_outbox::EVENTS.0,
+            host_outbox::SECRETS.0,
             election::IDENTITY,
             bootstrap_data::IDENTITY,
+            planner::IDENTITY,
             rbac::IDENTITY,
             revocations::IDENTITY,
             admission::IDENTITY,

@@ -1,10 +1,12 @@
 //! Leader election: the replica that holds a Lease runs the controllers. The Lease is in Capstan's own store, so an
 //! election also works while the host cluster does not respond.
 
+mod calls;
 mod history;
 mod metrics;
 mod permit;
 mod record;
+mod release;
 #[cfg(test)]
 mod tests;
 mod timing;
@@ -73,14 +75,17 @@ struct Acquired {
     /// History of the store just before the successful attempt.
     history: TermHistory,
     lease: Lease,
-    /// True if the holder before has not released the Lease: its calls may still reach a cloud.
-    has_cut: bool,
+    /// Time until which calls of holders before may still reach a cloud.
+    unsettled_until: Option<Instant>,
 }
 
 impl Acquired {
     fn term_start(&self) -> TermStart {
         let number = self.lease.resource_version().and_then(|text| text.parse().ok()).unwrap_or_default();
-        if self.has_cut { TermStart::after_a_cut(number, self.asked) } else { TermStart::in_order(number) }
+        match self.unsettled_until {
+            Some(until) => TermStart::unsettled_until(number, until),
+            None => TermStart::in_order(number),
+        }
     }
 }
 
@@ -133,32 +138,40 @@ impl Election {
         Self { metrics, ..self }
     }
 
-    /// Runs the controllers of `start` while this candidate is elected, until `shutdown`. Then it releases the Lease.
-    /// The term passed to `start` ends as soon as the Lease is lost. Controllers that do not stop within the
-    /// grace period are aborted.
+    /// Runs the controllers of `start` while this candidate is elected, until `shutdown`. Then calls in flight may end,
+    /// and it releases the Lease. The term passed to `start` ends as soon as the Lease is lost. Controllers that do not
+    /// stop within the grace period are aborted.
     pub(crate) async fn run(self, shutdown: CancellationToken, start: impl Fn(Term) -> JoinSet<()> + Send) {
+        let mut is_drained = true;
         while let Some(acquired) = shutdown.run_until_cancelled(self.acquire()).await {
             let epoch = acquired.lease.resource_version();
             tracing::info!(identity = self.identity, epoch, "elected; starting controllers");
             self.metrics.begin(&acquired.lease);
             let term = self.term(&acquired, &shutdown);
             let mut controllers = start(term.clone());
-            tokio::select! {
+            let mut renewed = acquired.asked;
+            let is_orderly = tokio::select! {
                 biased;
                 () = acquired.history.ended() => {
                     tracing::warn!("the data of the store were replaced; giving up the controller lease");
+                    false
                 }
-                () = self.hold(acquired.asked, &term, &mut controllers) => {}
-            }
+                () = self.hold(&mut renewed, &term, &mut controllers) => shutdown.is_cancelled(),
+            };
+            term.permit.calls().close();
             term.end.cancel();
+            if is_orderly {
+                self.drain(&mut renewed, &term).await;
+            }
             self.end(controllers).await;
+            is_drained = term.permit.calls().are_settled();
             self.metrics.end();
             if !shutdown.is_cancelled() {
                 tracing::warn!(identity = self.identity, "no longer elected; controllers have stopped");
                 shutdown.run_until_cancelled(tokio::time::sleep(self.timing.retry)).await;
             }
         }
-        self.release().await;
+        self.release(is_drained).await;
     }
 
     fn term(&self, acquired: &Acquired, shutdown: &CancellationToken) -> Term {
@@ -174,7 +187,8 @@ impl Election {
             end.clone(),
         );
         permit.extend(boot_time().saturating_sub(acquired.asked.elapsed()));
-        Term { end, start: acquired.term_start(), permit: Arc::new(permit) }
+        let start = acquired.term_start();
+        Term { end, start, permit: Arc::new(permit.numbered(start.number())) }
     }
 
     /// Retries until this candidate holds the Lease. Follows its changes, so that a release is seen at once.
@@ -186,7 +200,9 @@ impl Election {
         loop {
             let (asked, history) = (Instant::now(), TermHistory::new(self.history.clone()));
             let why = match tokio::time::timeout(self.timing.renew, self.try_acquire(&mut view)).await {
-                Ok(Ok(Some((lease, has_cut)))) => return Acquired { asked, history, lease, has_cut },
+                Ok(Ok(Some((lease, unsettled_until)))) => {
+                    return Acquired { asked, history, lease, unsettled_until };
+                }
                 Ok(Ok(None)) => None,
                 Ok(Err(error)) => Some(error_text(&error)),
                 Err(_) => Some("no answer".to_owned()),
@@ -212,21 +228,23 @@ impl Election {
         }
     }
 
-    /// Tries to acquire the Lease. Returns it, and whether its holder before was cut off; `None` if another candidate holds
-    /// it or was faster.
-    async fn try_acquire(&self, view: &mut View) -> Result<Option<(Lease, bool)>, kube::Error> {
-        let Some(lease) = self.leases.get_opt(NAME).await? else {
-            return Ok(self.create().await?.map(|lease| (lease, false)));
+    /// Tries to acquire the Lease. Returns it, and the time until which calls of holders before may still reach a cloud;
+    /// `None` if another candidate holds it or was faster.
+    async fn try_acquire(&self, view: &mut View) -> Result<Option<(Lease, Option<Instant>)>, kube::Error> {
+        let Some(mut lease) = self.leases.get_opt(NAME).await? else {
+            return Ok(self.create().await?.map(|lease| (lease, None)));
         };
         view.observe(&lease, Instant::now());
         if !self.alone && !view.is_free(&self.identity, self.timing.lease, Instant::now()) {
             return Ok(None);
         }
-        let has_cut = record::has_holder(&lease);
-        let spec = record::taken(&lease, &self.identity, self.timing.lease, Timestamp::now());
-        let lease = Lease { spec: Some(spec), ..lease };
+        let now = Timestamp::now();
+        let rest = record::unsettled(&lease, now);
+        let unsettled_until = rest.map(|rest| Instant::now() + rest);
+        record::set_unsettled(&mut lease, rest, now);
+        lease.spec = Some(record::taken(&lease, &self.identity, self.timing.lease, now));
         let taken = settled(self.leases.replace(NAME, &PostParams::default(), &lease).await)?;
-        Ok(taken.map(|lease| (lease, has_cut)))
+        Ok(taken.map(|lease| (lease, unsettled_until)))
     }
 
     /// Creates the Lease. If its namespace does not exist, creates that instead, for the next attempt.
@@ -245,29 +263,31 @@ impl Election {
         }
     }
 
-    /// Renews the Lease. Returns if the Lease is lost, at the end of the term, or if a controller ended by itself. A controller
-    /// should not end by itself, so all of them are then restarted.
-    async fn hold(&self, mut good: Instant, term: &Term, controllers: &mut JoinSet<()>) {
+    /// Holds the Lease. Returns if the Lease is lost, at the end of the term, or if a controller ended by itself. A
+    /// controller should not end by itself, so all of them are then restarted. `renewed` is the time just before the last
+    /// renewal.
+    async fn hold(&self, renewed: &mut Instant, term: &Term, controllers: &mut JoinSet<()>) {
+        tokio::select! {
+            biased;
+            () = term.end.cancelled() => {}
+            Some(ended) = controllers.join_next() => self.log_end(&ended),
+            () = self.keep(renewed, term) => {}
+        }
+    }
+
+    /// Renews the Lease until it is lost.
+    async fn keep(&self, renewed: &mut Instant, term: &Term) {
         loop {
-            tokio::select! {
-                biased;
-                () = term.end.cancelled() => return,
-                Some(ended) = controllers.join_next() => return self.log_end(&ended),
-                () = tokio::time::sleep(self.timing.renew) => {}
-            }
+            tokio::time::sleep_until(*renewed + self.timing.renew).await;
             // The deadline counts from before the last renewal. Other candidates count from the time at which they
             // observe it, which is later.
-            let renewed = tokio::time::timeout_at(good + self.timing.deadline, self.renew());
-            match term.end.run_until_cancelled(renewed).await {
-                Some(Ok(Some(at))) => {
-                    good = at;
+            match tokio::time::timeout_at(*renewed + self.timing.deadline, self.renew()).await {
+                Ok(Some(at)) => {
+                    *renewed = at;
                     term.permit.extend(boot_time().saturating_sub(at.elapsed()));
                 }
-                Some(Ok(None)) => return tracing::warn!("another replica holds the controller lease"),
-                Some(Err(_)) => {
-                    return tracing::warn!("could not renew the controller lease in time");
-                }
-                None => return,
+                Ok(None) => return tracing::warn!("another replica holds the controller lease"),
+                Err(_) => return tracing::warn!("could not renew the controller lease in time"),
             }
         }
     }
@@ -309,43 +329,6 @@ impl Election {
         match ended {
             Ok(()) => tracing::error!("controller ended; restarting all controllers"),
             Err(error) => tracing::error!(%error, "controller failed; restarting all controllers"),
-        }
-    }
-
-    /// Waits for the controllers to stop, and aborts those that do not.
-    async fn end(&self, mut controllers: JoinSet<()>) {
-        let all = async { while controllers.join_next().await.is_some() {} };
-        if tokio::time::timeout(self.timing.grace, all).await.is_err() {
-            tracing::warn!(running = controllers.len(), "controllers did not stop in time; aborting them");
-            controllers.shutdown().await;
-        }
-    }
-
-    /// Releases the Lease if this candidate holds it, so that the next holder need not wait until it expires.
-    async fn release(&self) {
-        match tokio::time::timeout(self.timing.grace, self.try_release()).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => {
-                tracing::debug!(%error, "could not release the controller lease; it expires")
-            }
-            Err(_) => {
-                tracing::debug!("could not release the controller lease: no answer; it expires")
-            }
-        }
-    }
-
-    /// Releases the Lease once. A renewal that was in flight at shutdown may still be applied between the read and the
-    /// write. Then the write conflicts, and both are repeated.
-    async fn try_release(&self) -> Result<(), kube::Error> {
-        loop {
-            let lease = self.leases.get_opt(NAME).await?;
-            let Some(lease) = lease.filter(|lease| record::is_held_by(lease, &self.identity)) else {
-                return Ok(());
-            };
-            let lease = Lease { spec: Some(record::released(&lease)), ..lease };
-            if settled(self.leases.replace(NAME, &PostParams::default(), &lease).await)?.is_some() {
-                return Ok(());
-            }
         }
     }
 }

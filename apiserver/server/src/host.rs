@@ -13,7 +13,7 @@ use apiserver_host::{
 };
 use apiserver_machinery::quota::QuotaSource;
 use apiserver_machinery::resource::Registry as ObjectKinds;
-use apiserver_machinery::store::NamespaceSource;
+use apiserver_machinery::store::{NamespaceSource, ObjectStore};
 use apiserver_registry::{HostStatusSource, with_host_status};
 use futures::StreamExt;
 use prometheus_client::registry::Registry;
@@ -89,7 +89,8 @@ impl Host {
         let Some(host) = &configuration.host else { return Ok(None) };
         let connection = HostConnection::open(&host.kubeconfig, HostMetrics::registered(metrics)).await?;
         let namespaces = HostNamespaces::new(connection.client()).with_health(connection.health());
-        let pin = HostPin::new(host.accept_new_identity.clone());
+        let pin = HostPin::new(host.accept_new_identity.as_deref());
+        let copies = copies.accepting(pin.accepted());
         let authorizer = HostAuthorizer::new(connection.client()).with_health(connection.health());
         let authorizer = Arc::new(authorizer);
         let mirror = host
@@ -160,6 +161,13 @@ impl Host {
     /// usable.
     async fn restore(&self) -> Option<FrontProxy> {
         let restored = patiently(|| self.copies.restore()).await;
+        if restored.is_replaced {
+            tracing::warn!(
+                pinned = restored.uid,
+                accepted = self.pin.accepted(),
+                "host.acceptNewIdentity names another host cluster than the known one; the copies of the known one are not used"
+            );
+        }
         if let Some(mirror) = &self.mirror {
             mirror.restore(patiently(|| self.copies.restore_mirror()).await);
         }
@@ -172,6 +180,9 @@ impl Host {
         self.is_restored.store(true, Ordering::Release);
         if let Some(uid) = restored.uid {
             self.pin.restore(uid);
+        }
+        if let Some(version) = restored.version {
+            self.pin.restore_version(version);
         }
         if let Some(contact) = restored.contact {
             self.connection.health().restore_contact(contact);
@@ -196,7 +207,8 @@ impl Host {
     }
 
     fn apply(&self, proxy: FrontProxy, authenticator: &Authenticator) {
-        authenticator.set_request_headers(proxy.headers.clone());
+        // They are believed with the new CA, which follows.
+        authenticator.remove_headers(proxy.headers.clone());
         self.proxy.send_replace(proxy);
     }
 
@@ -309,8 +321,13 @@ impl Host {
         Arc::new(self.namespaces.clone())
     }
 
-    /// Follows the kubeconfig, and the health, the namespaces and the front proxy of the host cluster. Never returns.
-    pub(crate) async fn follow(self: Arc<Self>, authenticator: Arc<Authenticator>) {
+    /// Follows the kubeconfig, and the health, the namespaces and the front proxy of the host cluster. Compares the
+    /// namespaces with those of the objects. Never returns.
+    pub(crate) async fn follow(
+        self: Arc<Self>,
+        authenticator: Arc<Authenticator>,
+        objects: Arc<ObjectStore>,
+    ) {
         let health = self.connection.health();
         tokio::join!(
             self.connection.follow(),
@@ -321,6 +338,7 @@ impl Host {
             self.follow_mirror(),
             self.follow_admission(),
             self.observer.follow(),
+            self.observer.gone().follow(&health, &self.namespaces, &objects),
         );
     }
 

@@ -5,6 +5,7 @@ mod admission;
 mod issuers;
 mod keeper;
 mod mirror;
+mod outbox;
 mod secrets;
 #[cfg(test)]
 mod tests;
@@ -13,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use apiserver_access::RequestHeaders;
-use apiserver_host::FrontProxy;
+use apiserver_host::{FrontProxy, HostVersion};
 use apiserver_machinery::encryption::Encryption;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,7 @@ use storage_contract::Store;
 pub(crate) use admission::RestoredAdmission;
 pub(crate) use keeper::{Originals, keep};
 pub(crate) use mirror::RestoredMirror;
+pub(crate) use outbox::StoredOutbox;
 pub(crate) use secrets::StoredSecrets;
 
 use crate::sealed_values::SealedValues;
@@ -40,10 +42,15 @@ const SECRETS: &str = "secrets";
 /// Name of the only value of a kind.
 const ONLY: &str = "current";
 
+/// Name of the host's version, beside its uid.
+const VERSION: &str = "version";
+
 /// Copies in the store.
 #[derive(Debug, Clone)]
 pub(crate) struct HostCopies {
     values: SealedValues,
+    /// Uid of the host whose copies are used, although another one is pinned. `None`: the pinned one.
+    accepted: Option<String>,
 }
 
 /// Copies that a process reads at its start.
@@ -55,6 +62,10 @@ pub(crate) struct Restored {
     pub(crate) contact: Option<Timestamp>,
     /// Uid of the host.
     pub(crate) uid: Option<String>,
+    /// Last version of the host.
+    pub(crate) version: Option<HostVersion>,
+    /// True if the copies are of a host that another one replaces. Then there are none.
+    pub(crate) is_replaced: bool,
 }
 
 /// Front proxy, as it is stored.
@@ -87,7 +98,22 @@ impl From<StoredProxy> for FrontProxy {
 
 impl HostCopies {
     pub(crate) fn new(store: Arc<dyn Store>, encryption: Arc<Encryption>) -> Self {
-        Self { values: SealedValues::new(store, encryption, HOST) }
+        Self { values: SealedValues::new(store, encryption, HOST), accepted: None }
+    }
+
+    /// Uses no copies of another host than this one. They are there until the pin of this one is written.
+    pub(crate) fn accepting(self, accepted: Option<&str>) -> Self {
+        Self { accepted: accepted.map(str::to_owned), ..self }
+    }
+
+    /// Returns true if the copies are of a host that another one replaces.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    async fn are_replaced(&self) -> anyhow::Result<bool> {
+        let Some(accepted) = &self.accepted else { return Ok(false) };
+        let pinned: Option<String> = self.values.read(PIN, ONLY).await?;
+        Ok(pinned.is_some_and(|pinned| pinned != *accepted))
     }
 
     /// Reads the copies that a process needs at its start.
@@ -95,13 +121,19 @@ impl HostCopies {
     /// # Errors
     /// The store does not answer.
     pub(crate) async fn restore(&self) -> anyhow::Result<Restored> {
+        let uid = self.values.read(PIN, ONLY).await?;
+        if self.are_replaced().await? {
+            return Ok(Restored { uid, is_replaced: true, ..Restored::default() });
+        }
         let proxy: Option<StoredProxy> = self.values.read(FRONT_PROXY, ONLY).await?;
         let contact: Option<i64> = self.values.read(HEARTBEAT, ONLY).await?;
         Ok(Restored {
             proxy: proxy.map(FrontProxy::from),
             namespaces: self.values.list(NAMESPACES).await?,
             contact: contact.and_then(|seconds| Timestamp::from_second(seconds).ok()),
-            uid: self.values.read(PIN, ONLY).await?,
+            uid,
+            version: self.values.read(PIN, VERSION).await?,
+            is_replaced: false,
         })
     }
 }

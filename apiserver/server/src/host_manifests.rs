@@ -36,6 +36,7 @@ pub(crate) fn run(arguments: &ManifestsArguments, assembly: &Assembly) -> anyhow
         mirror: arguments.mirror,
         one_namespace: arguments.providers.is_some(),
         policy_parameters: arguments.policy_parameters.clone(),
+        write_secrets: arguments.write_secrets.clone(),
     };
     let mut objects = apiserver_host::manifests(&registry, &options);
     if let Some(kubeconfig) = &arguments.kubeconfig {

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use crate::host_admission::HostAdmission;
 use crate::host_mirror::Mirroring;
+use crate::host_objects::GoneNamespaces;
 
 /// Interval at which changes of the conditions are noticed: they have times of whole seconds.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -26,6 +27,7 @@ pub(crate) struct HostObserver {
     proxy: watch::Receiver<FrontProxy>,
     mirror: Option<Mirroring>,
     admission: Option<HostAdmission>,
+    gone: GoneNamespaces,
     /// Name of this replica.
     replica: String,
     begun: Timestamp,
@@ -47,8 +49,13 @@ impl HostObserver {
         (mirror, admission): (Option<Mirroring>, Option<HostAdmission>),
     ) -> Self {
         let (replica, begun) = (crate::election::host_name(), Timestamp::now());
-        let transitions = Arc::default();
-        Self { connection, pin, namespaces, proxy, mirror, admission, replica, begun, transitions }
+        let (gone, transitions) = (GoneNamespaces::default(), Arc::default());
+        Self { connection, pin, namespaces, proxy, mirror, admission, gone, replica, begun, transitions }
+    }
+
+    /// Returns the namespaces with objects that the host does not have.
+    pub(crate) fn gone(&self) -> &GoneNamespaces {
+        &self.gone
     }
 
     /// Notices changes of the conditions. Never returns.
@@ -81,7 +88,8 @@ impl HostStatusSource for HostObserver {
     fn object(&self) -> Value {
         let pinned = self.pin.uid();
         let replica = self.replica.clone();
-        let facts = HostFacts::observe(&self.connection, pinned, self.mirrors(), replica, self.begun);
+        let (mirrors, gone) = (self.mirrors(), self.gone.names());
+        let facts = HostFacts::observe(&self.connection, pinned, mirrors, gone, replica, self.begun);
         // An entry is replaced as a whole, so a panic leaves no half state.
         let mut transitions = self.transitions.lock().unwrap_or_else(PoisonError::into_inner);
         host_status(&facts, &mut transitions)

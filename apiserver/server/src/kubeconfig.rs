@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use apiserver_access::SystemMasters;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
@@ -90,6 +91,12 @@ fn own(arguments: &OwnKubeconfigArguments, file: Option<&Path>) -> anyhow::Resul
         Some(path) => ServerConfiguration::read(path)?,
         None => ServerConfiguration::default(),
     };
+    if reason.is_some() && configuration.system_masters == SystemMasters::Off {
+        bail!(
+            "--break-glass: systemMasters is false, so the group {MASTERS} gives nothing. Use the group {ADMINS}, or \
+             change the setting and restart all servers"
+        );
+    }
     let data = arguments.data_dir.as_ref().or(configuration.data_directory.as_ref());
     let data = config::data_directory(data.map(std::path::PathBuf::as_path))?;
     let signer = Signer::open(arguments, &configuration, &data)?;
@@ -250,6 +257,31 @@ mod tests {
         ] {
             let error = of(&flags).unwrap_err();
             assert!(error.contains(expected), "{flags:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn tm_23_no_kubeconfig_for_emergencies_is_made_where_it_gives_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let (data, config) = (directory.path().join("data"), directory.path().join("config.yaml"));
+        Authority::open(&data).unwrap();
+        let path = config.display().to_string();
+        let broken = ["--config", path.as_str(), "--break-glass", "--reason", "INC-7", "--expires", "1h"];
+        for (masters, is_made) in [("true", true), ("ownOnly", true), ("false", false)] {
+            let text = format!(
+                "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\ndataDirectory: {}\nsystemMasters: {masters}\n",
+                data.display()
+            );
+            std::fs::write(&config, text).unwrap();
+            let made = own(&parsed(&broken), Some(&directory.path().join(masters)));
+            match made {
+                Ok(()) => assert!(is_made, "{masters}"),
+                Err(error) => {
+                    assert!(!is_made && error.to_string().contains("systemMasters is false"), "{error:#}");
+                }
+            }
+            let of_administrator = directory.path().join(format!("{masters}-administrator"));
+            own(&parsed(&broken[..2]), Some(&of_administrator)).unwrap();
         }
     }
 

@@ -24,8 +24,11 @@ mod etcd_files;
 mod host;
 mod host_admission;
 mod host_copies;
+mod host_credential;
 mod host_manifests;
 mod host_mirror;
+mod host_objects;
+mod host_outbox;
 mod host_status;
 mod host_wait;
 mod host_watch;
@@ -42,6 +45,7 @@ mod orphans;
 mod output;
 mod phases;
 mod pki;
+mod planner;
 mod quotas;
 mod rbac;
 mod read_changes;
@@ -88,7 +92,10 @@ pub fn run(
     match cli.command {
         cli::Command::Serve(arguments) => serve::run(&arguments, assembly),
         cli::Command::Describe(command) => Ok(apiserver_cli::describe(&command)?),
+        cli::Command::Explain(arguments) => Ok(apiserver_cli::explain(&arguments)?),
         cli::Command::ExplainAccess(arguments) => Ok(apiserver_cli::explain_access(&arguments)?),
+        cli::Command::Plan(command) => Ok(apiserver_cli::plan(&command)?),
+        cli::Command::Why(arguments) => Ok(apiserver_cli::why(&arguments)?),
         cli::Command::Login(command) => Ok(apiserver_cli::login(&command)?),
         cli::Command::Kubeconfig(arguments) => kubeconfig::run(&arguments),
         cli::Command::Host(cli::HostCommand::Manifests(arguments)) => {

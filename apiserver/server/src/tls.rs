@@ -3,6 +3,7 @@
 mod ends;
 #[cfg(test)]
 mod tests;
+mod texts;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -11,15 +12,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use apiserver_host::FrontProxy;
-use apiserver_http::{Check, NamedCertificate, ReloadableTls, TlsMaterial};
+use apiserver_http::{Check, ReloadableTls};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::ends::CertificateEnds;
+use self::texts::{FrontProxyTexts, NamedPemText, PemTexts, ServingTexts, check_client_cas, or_last};
 use crate::authorities::{Known, Purpose};
-use crate::config::{ServerConfiguration, SniCertificate};
+use crate::config::ServerConfiguration;
 use crate::pki::{self, Authority};
 use crate::reload_health::ReloadHealth;
 use crate::rereads::Rereads;
@@ -38,35 +40,6 @@ pub(crate) struct Sources {
     pub(crate) authorities: watch::Receiver<Known>,
     /// Front-proxy configuration of the host cluster, if there is one.
     pub(crate) front_proxy: Option<watch::Receiver<FrontProxy>>,
-}
-
-/// Contents of the sources, in PEM.
-#[derive(Clone, PartialEq, Eq)]
-struct PemTexts {
-    chain: String,
-    key: String,
-    named: Vec<NamedPemText>,
-    client_cas: String,
-    request_header_cas: Option<String>,
-    /// CAs of the host's users; empty if their certificates are not accepted.
-    host_cas: String,
-}
-
-/// Certificate for certain names, in PEM.
-#[derive(Clone, PartialEq, Eq)]
-struct NamedPemText {
-    /// Server names. If empty, the names in the certificate are used.
-    names: Vec<String>,
-    chain: String,
-    key: String,
-}
-
-/// The server's own CA of serving certificates, and the CAs of clients.
-struct OwnAuthorities {
-    serving: Arc<Authority>,
-    client_cas: String,
-    /// CAs of machines; empty while the CAs of the store are unknown.
-    machine_cas: String,
 }
 
 /// TLS settings that are reloaded when their sources change.
@@ -102,7 +75,7 @@ impl Temporary {
 enum Reload {
     Unchanged,
     Replaced,
-    /// The sources are invalid. The last settings stay in force.
+    /// Some sources are invalid. Their last settings stay in force.
     Unusable(String),
 }
 
@@ -124,63 +97,89 @@ impl Sources {
     /// Reads the sources. Renews the server's own certificate if it expires soon. A CA that is missing is an error: a
     /// new one would end every kubeconfig.
     fn read(&self, temporary: Option<&Temporary>) -> anyhow::Result<PemTexts> {
-        let own = self.own_authorities(temporary)?;
-        let (chain, key) = match &self.configuration.tls {
-            Some(tls) => (pki::read(&tls.cert_file)?, pki::read(&tls.key_file)?),
-            None => {
-                let pair = own.serving.serving(&self.names())?;
-                // A node that joins finds the CA in the chain, by the hash in its token.
-                (format!("{}{}", pair.certificate, own.serving.certificate()), pair.key)
-            }
+        Ok(PemTexts {
+            serving: self.serving(temporary)?,
+            client_cas: self.client_cas(temporary)?,
+            front_proxy: self.front_proxy(),
+        })
+    }
+
+    /// Reads the sources again. Those that cannot be used are as they were last, and the errors say why.
+    fn read_usable(&self, temporary: Option<&Temporary>, last: &PemTexts) -> (PemTexts, Vec<anyhow::Error>) {
+        let mut errors = Vec::new();
+        let serving = or_last(self.serving(temporary), &last.serving, ServingTexts::check, &mut errors);
+        let client_cas = self.client_cas(temporary);
+        let client_cas = or_last(client_cas, &last.client_cas, |cas| check_client_cas(cas), &mut errors);
+        let front_proxy = Ok(self.front_proxy());
+        let front_proxy = or_last(front_proxy, &last.front_proxy, FrontProxyTexts::check, &mut errors);
+        (PemTexts { serving, client_cas, front_proxy }, errors)
+    }
+
+    /// Reads the serving certificates.
+    fn serving(&self, temporary: Option<&Temporary>) -> anyhow::Result<ServingTexts> {
+        let Some(tls) = &self.configuration.tls else {
+            let authority = self.serving_authority(temporary)?;
+            let pair = authority.serving(&self.names())?;
+            // A node that joins finds the CA in the chain, by the hash in its token.
+            let chain = format!("{}{}", pair.certificate, authority.certificate());
+            return Ok(ServingTexts { chain, key: pair.key, named: Vec::new() });
         };
-        let named = match &self.configuration.tls {
-            Some(tls) => tls.sni_certificates.iter().map(NamedPemText::read).collect::<Result<_, _>>()?,
-            None => Vec::new(),
+        let named = tls.sni_certificates.iter().map(NamedPemText::read).collect::<Result<_, _>>()?;
+        Ok(ServingTexts { chain: pki::read(&tls.cert_file)?, key: pki::read(&tls.key_file)?, named })
+    }
+
+    /// Returns the server's own CA of serving certificates: that of the store, or that of the data directory while the store
+    /// has not answered.
+    fn serving_authority(&self, temporary: Option<&Temporary>) -> anyhow::Result<Arc<Authority>> {
+        if let Some(found) = &self.authorities.borrow().authorities {
+            return Ok(Arc::new(found.signer(Purpose::Serving, &self.data)?));
+        }
+        match temporary {
+            Some(temporary) if temporary.serves => Ok(Arc::clone(&temporary.authority)),
+            _ => Ok(Arc::new(Authority::read(&self.data)?)),
+        }
+    }
+
+    /// Reads the CAs of clients and of machines. Those of machines are unknown while the store has not answered.
+    fn client_cas(&self, temporary: Option<&Temporary>) -> anyhow::Result<String> {
+        let (of_store, has_answered) = {
+            let known = self.authorities.borrow();
+            (known.authorities.clone(), known.has_answered)
         };
-        let client_cas = match &self.configuration.client_ca_file {
-            Some(path) => pki::read(path)?,
-            None => own.client_cas,
+        let client_cas = match (&self.configuration.client_ca_file, &of_store, temporary) {
+            (Some(path), _, _) => pki::read(path)?,
+            (None, Some(found), _) => found.bundle(Purpose::Client),
+            // The store may have ended the trust in the CA of the directory. If the store answers, and only its CAs cannot
+            // be read, no client may use that one.
+            (None, None, Some(temporary)) if has_answered => temporary.authority.certificate().to_owned(),
+            (None, None, _) => self.serving_authority(temporary)?.certificate().to_owned(),
         };
-        let client_cas = format!("{}\n{}", client_cas.trim_end(), own.machine_cas);
-        let request_header_cas = self.front_proxy.as_ref().map(|proxy| proxy.borrow().ca.clone());
-        Ok(PemTexts { chain, key, named, client_cas, request_header_cas, host_cas: self.host_cas() })
+        let machine_cas = of_store.map(|found| found.bundle(Purpose::Machine)).unwrap_or_default();
+        Ok(format!("{}\n{machine_cas}", client_cas.trim_end()))
+    }
+
+    /// Returns the front proxy of the host cluster: its CAs and headers are those of one state.
+    fn front_proxy(&self) -> FrontProxyTexts {
+        let Some(proxy) = &self.front_proxy else { return FrontProxyTexts::default() };
+        let found = proxy.borrow().clone();
+        let host_cas = self.host_cas(&found.client_ca);
+        FrontProxyTexts { cas: found.ca, headers: found.headers, host_cas }
     }
 
     /// Returns the CAs of the host's users, if the configuration accepts their certificates. Those that cannot be read are
     /// not used, and change nothing else.
-    fn host_cas(&self) -> String {
+    fn host_cas(&self, cas: &str) -> String {
         let is_wanted = self.configuration.host.as_ref().is_some_and(|host| host.client_certificates);
-        let Some(proxy) = self.front_proxy.as_ref().filter(|_| is_wanted) else { return String::new() };
-        let cas = proxy.borrow().client_ca.clone();
-        match pki::certificates(&cas, "the host's CA for clients") {
-            Ok(_) => cas,
-            Err(error) if !cas.is_empty() => {
+        if !is_wanted || cas.is_empty() {
+            return String::new();
+        }
+        match pki::certificates(cas, "the host's CA for clients") {
+            Ok(_) => cas.to_owned(),
+            Err(error) => {
                 tracing::error!("{error:#}; client certificates of the host get 401");
                 String::new()
             }
-            Err(_) => String::new(),
         }
-    }
-
-    /// Returns the CAs of the store, or that of the data directory while the store has not answered.
-    fn own_authorities(&self, temporary: Option<&Temporary>) -> anyhow::Result<OwnAuthorities> {
-        if let Some(found) = &self.authorities.borrow().authorities {
-            let serving = Arc::new(found.signer(Purpose::Serving, &self.data)?);
-            let (client_cas, machine_cas) = (found.bundle(Purpose::Client), found.bundle(Purpose::Machine));
-            return Ok(OwnAuthorities { serving, client_cas, machine_cas });
-        }
-        let serving = match temporary {
-            Some(temporary) if temporary.serves => Arc::clone(&temporary.authority),
-            _ => Arc::new(Authority::read(&self.data)?),
-        };
-        // The store may have ended the trust in the CA of the directory. If the store answers, and only its CAs cannot be
-        // read, no client may use that one.
-        let client_cas = match temporary {
-            Some(temporary) if self.authorities.borrow().has_answered => temporary.authority.certificate(),
-            _ => serving.certificate(),
-        };
-        let client_cas = client_cas.to_owned();
-        Ok(OwnAuthorities { serving, client_cas, machine_cas: String::new() })
     }
 
     /// Returns the names for the server's own certificate.
@@ -198,40 +197,6 @@ impl Sources {
     }
 }
 
-impl NamedPemText {
-    fn read(configured: &SniCertificate) -> anyhow::Result<Self> {
-        let SniCertificate { cert_file, key_file, names } = configured;
-        Ok(Self { names: names.clone(), chain: pki::read(cert_file)?, key: pki::read(key_file)? })
-    }
-
-    fn material(&self) -> anyhow::Result<NamedCertificate> {
-        let chain = pki::certificates(&self.chain, "a certificate in tls.sniCertificates")?;
-        let names = if self.names.is_empty() { pki::names(&chain)? } else { self.names.clone() };
-        Ok(NamedCertificate { names, chain, key: pki::key(&self.key, "a key in tls.sniCertificates")? })
-    }
-}
-
-impl PemTexts {
-    fn material(&self) -> anyhow::Result<TlsMaterial> {
-        let request_header_cas = match self.request_header_cas.as_ref().filter(|ca| !ca.is_empty()) {
-            Some(ca) => pki::certificates(ca, "the host's front-proxy CA")?,
-            None => Vec::new(),
-        };
-        let host_cas = match self.host_cas.as_str() {
-            "" => Vec::new(),
-            cas => pki::certificates(cas, "the host's CA for clients")?,
-        };
-        Ok(TlsMaterial {
-            host_cas,
-            chain: pki::certificates(&self.chain, "the serving certificate")?,
-            key: pki::key(&self.key, "the serving key")?,
-            named: self.named.iter().map(NamedPemText::material).collect::<Result<_, _>>()?,
-            client_cas: pki::certificates(&self.client_cas, "the CA of clients")?,
-            request_header_cas,
-        })
-    }
-}
-
 impl TlsFiles {
     /// Registers the metrics of the files.
     pub(crate) fn register(&self, metrics: &mut Registry) {
@@ -245,8 +210,8 @@ impl TlsFiles {
 
     /// Reports the ends of the certificates that are in force.
     fn report_ends(&self) {
-        let named: String = self.last.named.iter().map(|named| named.chain.as_str()).collect();
-        self.ends.set("serving", Some(&self.last.chain));
+        let named: String = self.last.serving.named.iter().map(|named| named.chain.as_str()).collect();
+        self.ends.set("serving", Some(&self.last.serving.chain));
         self.ends.set("serving-sni", Some(&named));
         let etcd = self.sources.configuration.storage.etcd.as_ref();
         let etcd = etcd.and_then(|etcd| pki::read(etcd.cert_file.as_ref()?).ok());
@@ -313,47 +278,48 @@ impl TlsFiles {
                     "TLS files or CAs reloaded; new connections use the certificates, and all requests the CAs"
                 ),
                 Reload::Unusable(error) => {
-                    tracing::error!(error, "TLS files or CAs are invalid; the last ones stay in force");
+                    tracing::error!(
+                        error,
+                        "TLS files or CAs are invalid; the last ones of these stay in force"
+                    );
                 }
             }
         }
     }
 
-    /// Applies the sources if they changed and are valid. A certificate and its key are two files. After only one of
-    /// them was written, they do not match, and a later reload succeeds. The same error is returned once per minute.
+    /// Applies the sources that changed and are valid. A certificate and its key are two files. After only one of them was
+    /// written, they do not match, and a later reload succeeds. New CAs of clients and front proxies do not wait for that.
+    /// The same error is returned once per minute.
     fn reload(&mut self) -> Reload {
-        let read = self.sources.read(self.temporary.as_ref());
-        let replaced = read.and_then(|texts| {
-            if texts == self.last {
-                return Ok(false);
-            }
-            self.tls
-                .replace(texts.material()?)
-                .map_err(anyhow::Error::msg)
-                .context("certificate, key and CAs do not match")?;
-            self.last = texts;
-            self.report_shared_cas();
-            Ok(true)
-        });
-        let error = self.sources.authorities.borrow().error.clone();
-        let replaced = match (replaced, error) {
-            (Ok(false), Some(error)) => Err(anyhow::Error::msg(error).context("the server's own CAs")),
-            (replaced, _) => replaced,
-        };
-        self.report_ends();
-        match replaced {
-            Ok(is_new) => {
-                self.health.succeed();
-                if is_new { Reload::Replaced } else { Reload::Unchanged }
-            }
-            Err(error) => {
-                let error = format!("{error:#}");
-                if self.health.fail(&error, Instant::now()) {
-                    Reload::Unusable(error)
-                } else {
-                    Reload::Unchanged
+        let (texts, mut errors) = self.sources.read_usable(self.temporary.as_ref(), &self.last);
+        let is_new = texts != self.last
+            && match self.apply(texts) {
+                Ok(()) => true,
+                Err(error) => {
+                    errors.push(error);
+                    false
                 }
-            }
+            };
+        let of_store = self.sources.authorities.borrow().error.clone().filter(|_| !is_new);
+        errors.extend(of_store.map(|error| anyhow::Error::msg(error).context("the server's own CAs")));
+        self.report_ends();
+        let mut errors: Vec<String> = errors.iter().map(|error| format!("{error:#}")).collect();
+        errors.dedup();
+        let error = errors.join("; ");
+        if error.is_empty() {
+            self.health.succeed();
+        } else if self.health.fail(&error, Instant::now()) {
+            return Reload::Unusable(error);
         }
+        if is_new { Reload::Replaced } else { Reload::Unchanged }
+    }
+
+    /// Puts settings into force.
+    fn apply(&mut self, texts: PemTexts) -> anyhow::Result<()> {
+        let replaced = self.tls.replace(texts.material()?).map_err(anyhow::Error::msg);
+        replaced.context("certificates, keys and CAs do not match")?;
+        self.last = texts;
+        self.report_shared_cas();
+        Ok(())
     }
 }

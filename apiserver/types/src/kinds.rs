@@ -86,6 +86,9 @@ kinds! {
     crate::Image,
     // capstan.dev
     crate::MachineOperation,
+    crate::MachineDeploymentRevision,
+    crate::CapstanRemediation,
+    crate::CapstanRemediationTemplate,
     crate::CertificateRevocation,
     // Kubernetes' own
     core_kinds::Namespace,

@@ -87,7 +87,7 @@ macro_rules! actions {
             /// Request of a MachineOperation. Immutable except for `cancelRequested`, which can only be set.
             MachineOperationSpec {
                 required {
-                    /// Action on the Machine: Reboot, Upgrade, PowerOff or PowerOn.
+                    /// Action on the Machine: Reboot, Upgrade, PowerOff, PowerOn or Retire.
                     action: MachineAction,
                     /// Name of the Machine, in the same namespace.
                     #[schemars(length(min = 1, max = 253))]
@@ -145,6 +145,8 @@ actions! {
     PowerOff("poweroff", MachinePowerOff: NoParameters) {}
     /// Starts the server.
     PowerOn("poweron", MachinePowerOn: NoParameters) {}
+    /// Drains the Node, waits for its volumes, and deletes the Machine.
+    Retire("retire", MachineRetire: NoParameters) {}
 }
 
 wire! {

@@ -4,11 +4,13 @@ use apiserver_types::{ClusterConfiguration, DnsAddOn};
 use semver::Version;
 use serde_json::{Map, Value};
 
-/// First version whose configuration all later ones read as it is.
-const FIRST: Version = Version::new(1, 8, 0);
+use crate::corefile;
 
 /// Registries in which the image has a path of its own.
 const OFFICIAL: [&str; 2] = ["registry.k8s.io", "k8s.gcr.io"];
+
+/// First version of CoreDNS with that path.
+const WITH_PATH: Version = Version::new(1, 8, 0);
 
 /// Returns the image that CoreDNS is to have instead of `current`; `None` if it has it.
 ///
@@ -24,7 +26,8 @@ pub fn image(current: &str, configuration: &ClusterConfiguration) -> Result<Opti
         .or_else(|| given(configuration.image_repository.as_ref()))
         .unwrap_or(repository);
     let wished = given(dns.and_then(|dns| dns.image_tag.as_ref())).unwrap_or(tag);
-    let name = if OFFICIAL.contains(&repository) && name == "coredns" { "coredns/coredns" } else { name };
+    let has_path = OFFICIAL.contains(&repository) && version(wished).is_none_or(|it| it >= WITH_PATH);
+    let name = if has_path && name == "coredns" { "coredns/coredns" } else { name };
     let image = if repository.is_empty() { name.to_owned() } else { format!("{repository}/{name}") };
     let image = format!("{image}:{wished}");
     if image == current {
@@ -37,7 +40,7 @@ pub fn image(current: &str, configuration: &ClusterConfiguration) -> Result<Opti
         if to < from {
             return Err(format!("CoreDNS cannot go back from {tag} to {wished}. {by_hand}"));
         }
-        if from < FIRST {
+        if from < corefile::FIRST {
             let text = "a newer CoreDNS does not read the Corefile of";
             return Err(format!("{text} {tag}. {by_hand}"));
         }
@@ -50,7 +53,7 @@ fn given(text: Option<&String>) -> Option<&str> {
 }
 
 /// Returns path and tag of an image; `None` without a tag, and with a digest.
-fn split(image: &str) -> Option<(&str, &str)> {
+pub(crate) fn split(image: &str) -> Option<(&str, &str)> {
     let (path, tag) = image.rsplit_once(':')?;
     (!image.contains('@') && !path.is_empty() && !tag.contains('/')).then_some((path, tag))
 }
@@ -64,6 +67,19 @@ fn version(tag: &str) -> Option<Version> {
     numbers.next().is_none().then_some(found)
 }
 
+/// Returns the Corefile that a new image reads, if that of the current image has to change.
+///
+/// # Errors
+/// The text is no Corefile. For people.
+pub fn corefile(text: &str, current: &str, new: &str) -> Result<Option<String>, String> {
+    let version = |image| split(image).and_then(|(_, tag)| version(tag));
+    match (version(current), version(new)) {
+        (Some(from), Some(to)) => corefile::migrated(text, &from, &to),
+        // Only the repository changes.
+        _ => Ok(None),
+    }
+}
+
 /// Returns kubeadm's ClusterConfiguration with these settings of CoreDNS; `None` if it has them. `kubeadm upgrade` on a
 /// node reads them. Everything else stays, also fields that are not known here.
 ///
@@ -72,7 +88,7 @@ fn version(tag: &str) -> Option<Version> {
 pub fn recorded(configuration: &str, dns: &DnsAddOn) -> Result<Option<String>, String> {
     let tree: Value = serde_saphyr::from_str(configuration).map_err(|error| error.to_string())?;
     let Value::Object(mut fields) = tree else { return Err("it is no YAML object".to_owned()) };
-    let known = fields.entry("dns").or_insert(Value::Null);
+    let known = fields.entry("dns").or_insert_with(|| Value::Object(Map::new()));
     let mut new = known.as_object().cloned().unwrap_or_default();
     set(&mut new, "imageRepository", dns.image_repository.as_ref());
     set(&mut new, "imageTag", dns.image_tag.as_ref());
@@ -119,8 +135,15 @@ mod tests {
                 json!({"dns": {"imageRepository": "registry.k8s.io"}}),
                 Ok(Some("registry.k8s.io/coredns/coredns:1.11.1")),
             ),
+            ("k8s.gcr.io/coredns:1.7.0", json!({}), Ok(None)),
+            (
+                "registry.k8s.io/coredns:1.7.0",
+                json!({"dns": {"imageTag": "v1.8.0"}}),
+                Ok(Some("registry.k8s.io/coredns/coredns:v1.8.0")),
+            ),
             (official, json!({"dns": {"imageTag": "v1.11.3"}}), Err("cannot go back")),
-            ("a/coredns:v1.7.0", json!({"dns": {"imageTag": "v1.8.0"}}), Err("Corefile")),
+            ("a/coredns:v1.7.0", json!({"dns": {"imageTag": "v1.8.0"}}), Ok(Some("a/coredns:v1.8.0"))),
+            ("a/coredns:v1.5.0", json!({"dns": {"imageTag": "v1.8.0"}}), Err("Corefile")),
             ("a/coredns:v1.7.0", json!({"dns": {"imageRepository": "b"}}), Ok(Some("b/coredns:v1.7.0"))),
             ("a/coredns:latest", json!({"dns": {"imageTag": "v1.8.0"}}), Err("is no version")),
             ("a/coredns@sha256:00", json!({"dns": {"imageTag": "v1.8.0"}}), Err("digest")),

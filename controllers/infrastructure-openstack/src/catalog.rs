@@ -23,7 +23,7 @@ struct Line {
 #[derive(Debug, Clone)]
 pub(crate) struct Endpoints {
     region: String,
-    roots: [Option<String>; 6],
+    roots: [Option<String>; 7],
     object_store: Option<String>,
 }
 
@@ -118,6 +118,7 @@ const fn types(service: Service) -> &'static [&'static str] {
         Service::Volume => &["block-storage", "volumev3", "block-store", "volume"],
         // The alias `share` is version 1 in many catalogs.
         Service::Share => &["shared-file-system", "sharev2"],
+        Service::Identity => &["identity"],
     }
 }
 
@@ -134,6 +135,8 @@ fn root(service: Service, url: &str) -> String {
         // The id of the project may follow.
         Service::Share if url.split('/').any(|part| part == "v2") => return url.to_owned(),
         Service::Share => "/v2",
+        // Old catalogs name version 2, which Keystone no longer has.
+        Service::Identity => return format!("{}/v3", url.trim_end_matches("/v2.0").trim_end_matches("/v3")),
     };
     if url.ends_with(version) { url.to_owned() } else { format!("{url}{version}") }
 }

@@ -1,20 +1,22 @@
 //! Cloud of one user: the implementation of every call of the `Cloud` trait.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use controllers_infrastructure::*;
 
 use crate::lookups::Lookups;
-use crate::{compute, image, load_balancer, network, quota, session::Session, share, tags, volume};
+use crate::{compute, identity, image, load_balancer, network, quota, session::Session, share, tags, volume};
 
 /// One user's access to one project in one region.
 #[derive(Debug)]
-pub(crate) struct OpenStackCloud(Session, Lookups);
+pub(crate) struct OpenStackCloud(Session, Lookups, Arc<()>);
 
 impl OpenStackCloud {
-    pub(crate) fn new(session: Session) -> Self {
-        Self(session, Lookups::default())
+    /// Creates a cloud with this mark of its credentials.
+    pub(crate) fn new(session: Session, line: Arc<()>) -> Self {
+        Self(session, Lookups::default(), line)
     }
 
     /// Returns true if the next use of this cloud needs a new login.
@@ -58,6 +60,29 @@ impl Cloud for OpenStackCloud {
     fn is_usable(&self) -> bool {
         let now = jiff::Timestamp::now().as_second();
         !self.is_refused() && self.0.token_times().is_none_or(|(_, end)| now < end)
+    }
+
+    fn line(&self) -> Option<Arc<()>> {
+        Some(Arc::clone(&self.2))
+    }
+
+    fn user(&self) -> &str {
+        self.0.user()
+    }
+
+    async fn application_credentials(&self) -> CloudResult<Vec<ApplicationCredential>> {
+        identity::application_credentials(&self.0).await
+    }
+
+    async fn create_application_credential(
+        &self,
+        new: &NewApplicationCredential,
+    ) -> CloudResult<ApplicationCredential> {
+        identity::create(&self.0, new).await
+    }
+
+    async fn delete_application_credential(&self, id: &str) -> CloudResult<()> {
+        identity::delete(&self.0, id).await
     }
 
     async fn quotas(&self, service: QuotaService) -> CloudResult<Vec<Quota>> {
@@ -154,6 +179,15 @@ impl Cloud for OpenStackCloud {
 
     async fn create_router(&self, new: &NewRouter) -> CloudResult<Router> {
         network::create_router(&self.0, new).await
+    }
+
+    async fn set_router_gateway(
+        &self,
+        router: &str,
+        network: &str,
+        external_ips: &[(String, Option<String>)],
+    ) -> CloudResult<Router> {
+        network::set_router_gateway(&self.0, router, network, external_ips).await
     }
 
     async fn set_routes(&self, router: &str, routes: &[(String, String)]) -> CloudResult<()> {

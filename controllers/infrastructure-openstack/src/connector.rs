@@ -59,6 +59,8 @@ struct SharedSession {
     login: Mutex<Login>,
     /// Held by the one caller that gets a new token, while others use the old one. Contains the failures so far.
     renewal: Mutex<Option<(Instant, ErrorClass, u32)>>,
+    /// Mark of the credentials, which the clouds of all tokens share.
+    line: Arc<()>,
 }
 
 /// Held during a login: other callers wait for the one attempt.
@@ -93,12 +95,13 @@ impl OpenStackConnector {
         Self { metrics, ..self }
     }
 
-    async fn log_in(&self, credentials: &Credentials) -> CloudResult<OpenStackCloud> {
+    async fn log_in(&self, credentials: &Credentials, line: &Arc<()>) -> CloudResult<OpenStackCloud> {
         let session = log_in(credentials, &self.allowed).await?.with_metrics(self.metrics.clone());
-        Ok(OpenStackCloud::new(match &self.permit {
+        let session = match &self.permit {
             Some(permit) => session.with_permit(Arc::clone(permit)),
             None => session,
-        }))
+        };
+        Ok(OpenStackCloud::new(session, Arc::clone(line)))
     }
 
     fn slot(&self, credentials: &Credentials) -> Arc<SharedSession> {
@@ -130,7 +133,7 @@ impl OpenStackConnector {
         if is_early {
             return old;
         }
-        match self.log_in(credentials).await {
+        match self.log_in(credentials, &session.line).await {
             Ok(new) => {
                 let cloud = Arc::new(new);
                 *session.login.lock().await = Login::Done(Arc::clone(&cloud));
@@ -168,7 +171,7 @@ impl CloudConnector for OpenStackConnector {
             }
             Login::Untried | Login::Done(_) | Login::Failed(..) => {}
         }
-        match self.log_in(credentials).await {
+        match self.log_in(credentials, &session.line).await {
             Ok(cloud) => {
                 let cloud = Arc::new(cloud);
                 *login = Login::Done(Arc::clone(&cloud));

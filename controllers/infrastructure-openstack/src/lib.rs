@@ -5,11 +5,12 @@
 //!
 //! From the outside in: `connector` keeps one session per credentials, `login` creates it, `cloud` lists
 //! the calls, `compute`, `network`, `image`, `quota`, `share` and `volume` implement them, `session` sends them, and
-//! `error_mapping` classifies failures. `client` adds the token and renews it, `transport` is the HTTP client, and
-//! `allowed_endpoints` limits its connections.
+//! `error_mapping` classifies failures. `change` is the permit and the global request id of a call. `client` adds the token
+//! and renews it, `transport` is the HTTP client, and `allowed_endpoints` limits its connections.
 
 mod allowed_endpoints;
 mod catalog;
+mod change;
 mod client;
 mod cloud;
 mod clouds_yaml;
@@ -17,6 +18,7 @@ mod compute;
 mod connector;
 mod error_mapping;
 mod error_text;
+mod identity;
 mod image;
 mod load_balancer;
 mod login;

@@ -39,6 +39,9 @@ struct State {
     silent_until: Option<Instant>,
 }
 
+/// Limiters of one session: one for each service, in the order of [`crate::request::Service::ALL`].
+pub(crate) type Gates = [RateLimit; 7];
+
 /// Permit of one call. Return it with [`RateLimit::leave`].
 #[derive(Debug)]
 pub(crate) struct Leave<'a>(Option<SemaphorePermit<'a>>);
@@ -87,6 +90,11 @@ impl RateLimit {
         // Idle permits are removed at once, or an idle limiter would keep its limit.
         let taken = self.permits.forget_permits(state.owed);
         state.owed -= taken;
+    }
+
+    /// Returns the present limit of concurrent calls.
+    pub(crate) fn limit(&self) -> usize {
+        self.lock().limit
     }
 
     fn grow(&self, state: &mut State) {

@@ -18,12 +18,21 @@ pub(crate) enum Service {
     LoadBalancer,
     /// Manila.
     Share,
+    /// Keystone.
+    Identity,
 }
 
 impl Service {
     /// Every service, in the order of their limiters.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Compute, Self::Network, Self::Image, Self::Volume, Self::LoadBalancer, Self::Share];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Compute,
+        Self::Network,
+        Self::Image,
+        Self::Volume,
+        Self::LoadBalancer,
+        Self::Share,
+        Self::Identity,
+    ];
 
     /// Returns the name of the project, by which operators know the service.
     pub(crate) const fn name(self) -> &'static str {
@@ -34,15 +43,17 @@ impl Service {
             Self::Volume => "Cinder",
             Self::LoadBalancer => "Octavia",
             Self::Share => "Manila",
+            Self::Identity => "Keystone",
         }
     }
 }
 
 /// Parts of paths that are words of the services. Every other part is an id or a name.
-const WORDS: [&str; 43] = [
+const WORDS: [&str; 45] = [
     "action",
     "add_router_interface",
     "add_subports",
+    "application_credentials",
     "detail",
     "details.json",
     "extensions",
@@ -82,6 +93,7 @@ const WORDS: [&str; 43] = [
     "tags",
     "trunks",
     "usage",
+    "users",
     "volumes",
 ];
 

@@ -16,10 +16,11 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use crate::catalog::Endpoints;
+use crate::change::{self, Change};
 use crate::client::Client;
 use crate::error_mapping::{refused, request_id, unanswered, unreadable};
 use crate::metrics::CloudMetrics;
-use crate::rate_limit::{RateLimit, Verdict};
+use crate::rate_limit::{Gates, RateLimit, Verdict};
 use crate::request::{Request, Service};
 
 /// Nova microversion that this crate is written for: 2.93 is the first that rebuilds a server that boots
@@ -52,7 +53,8 @@ pub(crate) struct Session {
     client: Client,
     endpoints: Endpoints,
     project: String,
-    gates: [RateLimit; 6],
+    user: String,
+    gates: Arc<Gates>,
     nova_minor: OnceCell<u32>,
     octavia_minor: OnceCell<Option<u32>>,
     network_extensions: OnceCell<Vec<String>>,
@@ -66,12 +68,15 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(client: Client, endpoints: Endpoints, credentials_expire_at: Option<String>) -> Self {
-        let gates = Service::ALL.map(|_| RateLimit::default());
+        let gates = Arc::new(Service::ALL.map(|_| RateLimit::default()));
         let project = project(&client).unwrap_or_default();
+        let user =
+            client.token().auth_info.as_ref().map(|info| info.token.user.id.clone()).unwrap_or_default();
         Self {
             client,
             endpoints,
             project,
+            user,
             gates,
             nova_minor: OnceCell::new(),
             octavia_minor: OnceCell::new(),
@@ -89,8 +94,9 @@ impl Session {
         Self { permit, ..self }
     }
 
-    /// Makes the session record its calls in these metrics.
+    /// Makes the session record its calls and its limits in these metrics.
     pub(crate) fn with_metrics(self, metrics: CloudMetrics) -> Self {
+        metrics.watch(&self.gates);
         Self { metrics, ..self }
     }
 
@@ -102,6 +108,11 @@ impl Session {
     /// Returns the id of the project of the token; empty if the token has none.
     pub(crate) fn project(&self) -> &str {
         &self.project
+    }
+
+    /// Returns the id of the user of the token.
+    pub(crate) fn user(&self) -> &str {
+        &self.user
     }
 
     /// Returns when the credentials end, if the cloud says so.
@@ -179,9 +190,12 @@ impl Session {
     async fn send_once(&self, request: &Request) -> CloudResult<Response<Bytes>> {
         let minor = match request.service {
             Service::Compute => Some(self.nova_minor().await?),
-            Service::Network | Service::Image | Service::Volume | Service::LoadBalancer | Service::Share => {
-                None
-            }
+            Service::Network
+            | Service::Image
+            | Service::Volume
+            | Service::LoadBalancer
+            | Service::Share
+            | Service::Identity => None,
         };
         let url = self.endpoints.url(request)?;
         self.exchange(request, &url, minor).await
@@ -196,13 +210,19 @@ impl Session {
     ) -> CloudResult<Response<Bytes>> {
         let gate = &self.gates[position(request.service)];
         let leave = gate.enter().await;
+        let mut change = None;
         if !request.is_read() {
             // Last: the gate may have waited for a minute.
-            self.permit.granted().await;
+            let step = request.operation();
+            change = Some(self.metrics.permitted(Change::begin(&self.permit, &step)).await);
         }
+        let global_id = change.as_ref().and_then(Change::id).map(str::to_owned);
         let started = Instant::now();
-        let (builder, body) = build(request, url, minor);
+        let (builder, body) = build(request, url, minor, global_id.as_deref());
         let result = traced(request, self.client.send(builder, body)).await;
+        if let Some(change) = &mut change {
+            change.ended();
+        }
         let took = started.elapsed();
         let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         let status = result.as_ref().ok().map(|answer| answer.status().as_u16());
@@ -210,13 +230,15 @@ impl Session {
         let (outcome, verdict) = match result {
             Ok(answer) => {
                 let id = request_id(answer.headers());
-                tracing::debug!(method = %request.method, path = request.path, status, ms, request.id = id, "cloud call");
+                tracing::debug!(method = %request.method, path = request.path, status, ms, request.id = id,
+                    request.global_id = global_id, "cloud call");
                 judge(request, answer)
             }
             Err(error) => {
                 let error = unanswered(&request.operation(), request.is_read(), &error)
                     .of_service(request.service.name());
-                tracing::debug!(method = %request.method, path = request.path, ms, error = error.message, "cloud call got no response");
+                tracing::debug!(method = %request.method, path = request.path, ms, error = error.message,
+                    request.global_id = global_id, "cloud call got no response");
                 (Err(error), Verdict::Failed)
             }
         };
@@ -320,13 +342,21 @@ fn position(service: Service) -> usize {
     Service::ALL.iter().position(|known| *known == service).unwrap_or_default()
 }
 
-fn build(request: &Request, url: &str, minor: Option<u32>) -> (http::request::Builder, Vec<u8>) {
+fn build(
+    request: &Request,
+    url: &str,
+    minor: Option<u32>,
+    global_id: Option<&str>,
+) -> (http::request::Builder, Vec<u8>) {
     let mut builder = http::Request::builder()
         .method(request.method.clone())
         .uri(url)
         .header(header::ACCEPT, "application/json");
     if let Some(revision) = request.revision {
         builder = builder.header(header::IF_MATCH, format!("revision_number={revision}"));
+    }
+    if let Some(id) = global_id {
+        builder = builder.header(change::REQUEST_ID, id);
     }
     if let Some(minor) = minor {
         builder = builder.header("OpenStack-API-Version", format!("compute 2.{minor}"));

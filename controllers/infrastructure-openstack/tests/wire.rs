@@ -11,8 +11,8 @@ use std::{
 };
 
 use controllers_infrastructure::{
-    CallPermit, Cloud, CloudConnector, Credentials, ErrorClass, NewRouter, NewServer, PortQuery, RebootKind,
-    TaggedKind,
+    CallPermit, CallScope, Cloud, CloudConnector, Credentials, ErrorClass, NewRouter, NewServer, PortQuery,
+    RebootKind, TaggedKind,
 };
 use controllers_infrastructure_openstack::{AllowedEndpoints, CloudMetrics, OpenStackConnector};
 use stub::{Answer, Stub};
@@ -350,6 +350,35 @@ async fn r5_6_a_router_gets_its_gateway_with_the_call_that_creates_it() {
 }
 
 #[tokio::test]
+async fn r16_the_gateway_of_a_router_is_replaced_and_a_refusal_keeps_the_words_of_the_cloud() {
+    const ROUTER: &str = "PUT /network/v2.0/routers/r";
+    let (stub, cloud) = connected().await;
+    let answer = r#"{"router":{"id":"r","name":"r","external_gateway_info":{"network_id":"public",
+        "external_fixed_ips":[{"subnet_id":"s","ip_address":"203.0.113.9"}]}}}"#;
+    stub.enqueue(ROUTER, response(200, answer));
+    let fixed = [("s".to_owned(), Some("203.0.113.9".to_owned()))];
+    let router = cloud.set_router_gateway("r", "public", &fixed).await.unwrap();
+    assert_eq!(router.external_fixed_ips, [("s".to_owned(), "203.0.113.9".to_owned())]);
+    assert_eq!(router.external_ips, ["203.0.113.9"]);
+    let body = stub.received(ROUTER).remove(0).body;
+    for part in [r#""ip_address":"203.0.113.9""#, r#""subnet_id":"s""#, r#""network_id":"public""#] {
+        assert!(body.contains(part), "{part}: {body}");
+    }
+
+    let words = "Gateway cannot be updated for router r, since a gateway to external network public is required by one \
+                 or more floating IPs.";
+    let refusal = format!(
+        r#"{{"NeutronError":{{"type":"RouterExternalGatewayInUseByFloatingIp","message":"{words}","detail":""}}}}"#
+    );
+    stub.enqueue(ROUTER, response(409, &refusal));
+    let error = cloud.set_router_gateway("r", "other", &[]).await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Conflict);
+    assert!(error.message.contains(words), "{error}");
+    let body = stub.received(ROUTER).pop().unwrap().body;
+    assert!(!body.contains("external_fixed_ips"), "an administrator's: {body}");
+}
+
+#[tokio::test]
 async fn r5_8_a_neutron_without_tags_is_not_asked_to_set_any() {
     let (stub, cloud) = connected().await;
     let added = ["red".to_owned(), "blue".to_owned()];
@@ -435,8 +464,52 @@ async fn a_call_that_changes_something_waits_for_the_permit_and_a_read_does_not(
     assert_eq!(stub.received("POST /compute/v2.1/servers/s/action").len(), 1);
     let mut text = String::new();
     prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-    let recorded = r#"capstan_cloud_requests_total{service="Nova",method="POST",code="202"} 1"#;
-    assert!(text.contains(recorded), "{text}");
+    for recorded in [
+        r#"capstan_cloud_requests_total{service="Nova",method="POST",code="202"} 1"#,
+        r#"capstan_cloud_permits_total{result="granted"} 1"#,
+        r#"capstan_cloud_permits_total{result="refused"} 1"#,
+        r#"capstan_cloud_gate_limit{service="Nova"} 16"#,
+    ] {
+        assert!(text.contains(recorded), "{recorded}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn hv_02_a_call_of_a_pass_that_changes_something_has_a_global_request_id() {
+    const ACTION: &str = "POST /compute/v2.1/servers/s/action";
+    const HEADER: &str = "x-openstack-request-id: req-";
+    let (stub, cloud) = connected().await;
+    (0..3).for_each(|_| stub.enqueue(ACTION, response(202, "")));
+    stub.enqueue(SERVERS, response(200, r#"{"servers":[]}"#));
+    let scope = CallScope::new("u1");
+    let pass = async {
+        cloud.servers().await.unwrap();
+        cloud.reboot_server("s", RebootKind::Hard).await.unwrap();
+        cloud.reboot_server("s", RebootKind::Hard).await.unwrap();
+    };
+    scope.around(pass).await;
+    assert!(!scope.has_open_calls());
+    assert!(!stub.received(SERVERS).remove(0).headers.contains(HEADER), "a read");
+    let id = |call: &stub::ReceivedCall| {
+        let line = call.headers.lines().find_map(|line| line.strip_prefix(HEADER));
+        line.map(str::to_owned)
+    };
+    let ids: Vec<String> = stub.received(ACTION).iter().filter_map(id).collect();
+    let [first, second] = &ids[..] else { panic!("{ids:?}") };
+    assert!(first.len() == 36 && first != second, "{ids:?}");
+    cloud.reboot_server("s", RebootKind::Hard).await.unwrap();
+    assert_eq!(id(&stub.received(ACTION)[2]), None, "outside of a pass");
+}
+
+#[tokio::test]
+async fn hv_05_a_pass_that_ends_sends_no_further_call_that_changes_something() {
+    const ACTION: &str = "POST /compute/v2.1/servers/s/action";
+    let (stub, cloud) = connected().await;
+    let scope = CallScope::new("u1");
+    scope.close();
+    let reboot = scope.around(cloud.reboot_server("s", RebootKind::Hard));
+    assert!(tokio::time::timeout(Duration::from_millis(200), reboot).await.is_err());
+    assert!(stub.received(ACTION).is_empty() && !scope.has_open_calls());
 }
 
 #[tokio::test]

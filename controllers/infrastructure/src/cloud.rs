@@ -6,14 +6,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::{
-    ActionRecord, AddressUse, CloudError, CloudResult, Credentials, Flavor, FloatingIp, FloatingIpQuery,
-    HealthMonitor, Image, ImageQuery, Listener, LoadBalancer, LoadBalancerFlavor, LoadBalancerLimits,
-    LoadBalancerPart, LoadBalancerQuery, Member, MonitorTimes, Network, NetworkQuery, NewFloatingIp,
-    NewHealthMonitor, NewImage, NewListener, NewLoadBalancer, NewMember, NewNetwork, NewPool, NewPort,
-    NewRouter, NewSecurityGroupRule, NewServer, NewSubnet, NewTrunk, NewVolume, Pool, Port, PortQuery,
-    PortUpdate, PowerState, Quota, QuotaService, RebootKind, Rebuild, Router, SecurityGroup,
-    SecurityGroupQuery, Server, ServerGroup, Share, Snapshot, Subnet, SubnetQuery, TaggedKind, Trunk,
-    TrunkQuery, Volume,
+    ActionRecord, AddressUse, ApplicationCredential, CloudError, CloudResult, Credentials, Flavor,
+    FloatingIp, FloatingIpQuery, HealthMonitor, Image, ImageQuery, Listener, LoadBalancer,
+    LoadBalancerFlavor, LoadBalancerLimits, LoadBalancerPart, LoadBalancerQuery, Member, MonitorTimes,
+    Network, NetworkQuery, NewApplicationCredential, NewFloatingIp, NewHealthMonitor, NewImage, NewListener,
+    NewLoadBalancer, NewMember, NewNetwork, NewPool, NewPort, NewRouter, NewSecurityGroupRule, NewServer,
+    NewSubnet, NewTrunk, NewVolume, Pool, Port, PortQuery, PortUpdate, PowerState, Quota, QuotaService,
+    RebootKind, Rebuild, Router, SecurityGroup, SecurityGroupQuery, Server, ServerGroup, Share, Snapshot,
+    Subnet, SubnetQuery, TaggedKind, Trunk, TrunkQuery, Volume,
 };
 
 /// Connector that creates [`Cloud`]s from credentials.
@@ -69,6 +69,26 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
         true
     }
 
+    /// Returns a mark that all clouds of the same credentials share, those with later tokens among them; `None` if the
+    /// provider has none. Results of reads may be shared by clouds of one mark and project.
+    fn line(&self) -> Option<Arc<()>> {
+        None
+    }
+
+    /// Returns the id of the user.
+    fn user(&self) -> &str;
+
+    /// Lists the application credentials of the user.
+    async fn application_credentials(&self) -> CloudResult<Vec<ApplicationCredential>>;
+    /// Creates an application credential of the user in the project. A user who logs in with a restricted one may not: the
+    /// error is of class `Forbidden`.
+    async fn create_application_credential(
+        &self,
+        new: &NewApplicationCredential,
+    ) -> CloudResult<ApplicationCredential>;
+    /// Deletes an application credential of the user. Its tokens end with it.
+    async fn delete_application_credential(&self, id: &str) -> CloudResult<()>;
+
     /// Lists the quotas of the project in a service, as far as the service shows them.
     async fn quotas(&self, service: QuotaService) -> CloudResult<Vec<Quota>>;
     /// Lists how many addresses of each IPv4 subnet of a network are in use. Most clouds show that to administrators only;
@@ -121,6 +141,15 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn routers(&self, query: &NetworkQuery) -> CloudResult<Vec<Router>>;
     /// Creates a router with an external gateway.
     async fn create_router(&self, new: &NewRouter) -> CloudResult<Router>;
+    /// Replaces the external gateway of a router: its network, and fixed addresses as subnet id and address. Without fixed
+    /// addresses, a gateway on this network keeps its own. Returns the router. Floating IPs that need the present network
+    /// are an error of class `Conflict`.
+    async fn set_router_gateway(
+        &self,
+        router: &str,
+        network: &str,
+        external_ips: &[(String, Option<String>)],
+    ) -> CloudResult<Router>;
     /// Replaces the static routes of a router: destination and next hop.
     async fn set_routes(&self, router: &str, routes: &[(String, String)]) -> CloudResult<()>;
     /// Removes static routes of a router: destination and next hop. Routes that others add at the same time stay, if Neutron

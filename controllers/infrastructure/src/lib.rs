@@ -3,6 +3,7 @@
 //! [`Cloud`] is one authenticated project in one region. A provider implements it; the
 //! reconcilers use nothing else. No SDK type crosses this crate.
 
+mod call_scope;
 mod cloud;
 mod credentials;
 mod error;
@@ -11,6 +12,7 @@ mod resources;
 #[cfg(feature = "suite")]
 pub mod suite;
 
+pub use call_scope::{CallScope, OpenCall};
 pub use cloud::{Cloud, CloudConnector, Connection};
 pub use credentials::Credentials;
 pub use error::{CloudError, CloudResult, ErrorClass, FailedStep, OPENSTACK_ERROR};

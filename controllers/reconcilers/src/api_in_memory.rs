@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use controllers_infrastructure::{Cloud, CloudConnector, CloudError, CloudResult, Credentials, ErrorClass};
-use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, ServerLists, TermStart};
+use controllers_runtime::{
+    ApiSecrets, ControllerContext, NoEventHolds, Queues, Recorder, ServerLists, TermStart,
+};
 use controllers_workload::{
     ClusterKey, KubeconfigConnector, WorkloadClusters, WorkloadConnector, WorkloadError,
 };
@@ -37,6 +39,7 @@ struct Store {
     forbidden: Option<String>,
     silent: Option<String>,
     unwritable: Option<String>,
+    events: Vec<Value>,
 }
 
 #[derive(Debug)]
@@ -84,6 +87,7 @@ impl FakeApi {
             servers: Arc::new(ServerLists::default()),
             workloads: Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector::default()))),
             events: Recorder::new(client.clone(), identity),
+            event_holds: Arc::new(NoEventHolds),
             queues: Queues::default(),
             kinds: Arc::from([]),
             settings: Arc::default(),
@@ -140,6 +144,11 @@ impl FakeApi {
         self.0.lock().unwrap().unwritable = path.map(str::to_owned);
     }
 
+    /// Returns the Events that were created.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        self.0.lock().unwrap().events.clone()
+    }
+
     /// Deletes an object as another client.
     pub(crate) fn remove(&self, path: &str) -> Option<Value> {
         self.0.lock().unwrap().objects.remove(path)
@@ -189,6 +198,7 @@ impl Store {
             return self.objects.get(path).cloned().ok_or((404, "NotFound"));
         }
         if path.ends_with("/events") {
+            self.events.push(body.clone());
             return Ok(body.clone());
         }
         let name = body["metadata"]["name"].as_str().filter(|_| *method == Method::POST);

@@ -46,7 +46,10 @@ fn fingerprint<K: Resource + Serialize>(intent: &Value, object: &K) -> u64 {
     spec.map(|spec| spec.to_string()).hash(&mut hasher);
     (&meta.labels, &meta.annotations, &meta.finalizers).hash(&mut hasher);
     let owners = meta.owner_references.iter().flatten();
-    owners.map(|owner| (&owner.uid, owner.controller)).collect::<Vec<_>>().hash(&mut hasher);
+    owners
+        .map(|owner| (&owner.uid, &owner.api_version, owner.controller))
+        .collect::<Vec<_>>()
+        .hash(&mut hasher);
     hasher.finish()
 }
 

@@ -68,6 +68,13 @@ pub(crate) struct Duplicate {
     pub attached: bool,
 }
 
+impl Duplicate {
+    /// Returns the kind and the id, for messages.
+    pub(crate) fn title(&self) -> String {
+        format!("{} {}", self.kind, self.id)
+    }
+}
+
 /// Sorts resources: the one to adopt comes first. It is the oldest that is attached or in `used`, else the oldest.
 pub(crate) fn sort<T: Candidate>(found: &mut [T], used: &BTreeSet<String>) {
     found.sort_by(|one, other| {
@@ -114,7 +121,7 @@ pub(crate) fn refusal(message: String) -> ReconcileError {
 }
 
 fn message(used: &[&Duplicate]) -> String {
-    let names: Vec<String> = used.iter().map(|it| format!("{} {}", it.kind, it.id)).collect();
+    let names: Vec<String> = used.iter().map(|it| it.title()).collect();
     let names = names.join(", ");
     format!(
         "the cloud has more than one resource of a name with the tag of this object, and these are in use, too: {names}. \

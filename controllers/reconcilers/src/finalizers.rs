@@ -22,6 +22,49 @@ where
     Ok(())
 }
 
+/// Returns true if an object has all of these finalizers.
+pub(crate) fn has_all<K: Resource>(object: &K, finalizers: &[&str]) -> bool {
+    finalizers.iter().all(|finalizer| object.finalizers().iter().any(|known| known == finalizer))
+}
+
+/// Returns true if an object has one of these finalizers.
+pub(crate) fn has_any<K: Resource>(object: &K, finalizers: &[&str]) -> bool {
+    object.finalizers().iter().any(|known| finalizers.contains(&known.as_str()))
+}
+
+/// Adds the finalizers that are not there, in one write.
+pub(crate) async fn add_all<K>(
+    api: &Api<K>,
+    object: &mut K,
+    finalizers: &[&str],
+) -> Result<(), ReconcileError>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let mut all = object.finalizers().to_vec();
+    let missing = finalizers.iter().filter(|finalizer| !all.iter().any(|known| known == *finalizer));
+    let missing: Vec<String> = missing.map(|&finalizer| finalizer.to_owned()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    all.extend(missing);
+    *object = write(api, object, &all).await?;
+    Ok(())
+}
+
+/// Removes several finalizers in one write. An object that does not exist any more is no error.
+pub(crate) async fn remove_all<K>(api: &Api<K>, object: &K, finalizers: &[&str]) -> Result<(), ReconcileError>
+where
+    K: Resource + Clone + Debug + DeserializeOwned,
+{
+    let left = object.finalizers().iter().filter(|known| !finalizers.contains(&known.as_str()));
+    let left: Vec<String> = left.cloned().collect();
+    match write(api, object, &left).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        result => Ok(result.map(|_| ())?),
+    }
+}
+
 /// Adds a finalizer, and the annotation with the id of the ownership tag, if they are not there. Both are written before
 /// the first resource is created.
 pub(crate) async fn add_with_tag<K>(

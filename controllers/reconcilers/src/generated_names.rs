@@ -1,7 +1,11 @@
 //! Names of objects that controllers create, and names as label values.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use controllers_topology::go_template::{Template, TemplateError};
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 /// Longest name of a created object: the limit of a label value, since other objects refer to it by label.
@@ -36,37 +40,36 @@ pub(crate) fn with_end(base: &str, end: &str) -> String {
     format!("{kept}-{end}")
 }
 
-/// Returns the name that a Go template and its variables describe, with a random end.
+/// Returns the name that a Go template and its variables describe, with a random end. A variable is a path, for example
+/// `.cluster.name`.
 ///
 /// # Errors
-/// The template uses something other than the variables. For people.
+/// The template does not parse, or uses something other than the variables. For people.
 pub(crate) fn from_template(
     template: &str,
     variables: &[(&str, &str)],
     random: &str,
 ) -> Result<String, String> {
-    let (mut name, mut rest, mut trims) = (String::new(), template, false);
-    while let Some((text, after)) = rest.split_once("{{") {
-        let (action, after) =
-            after.split_once("}}").ok_or_else(|| format!("template {template:?} has an unclosed {{{{"))?;
-        let text = if trims { text.trim_start() } else { text };
-        let trims_before = action.starts_with("- ");
-        name.push_str(if trims_before { text.trim_end() } else { text });
-        trims = action.ends_with(" -");
-        let action = action.strip_prefix('-').filter(|_| trims_before).unwrap_or(action);
-        let action = action.strip_suffix('-').filter(|_| trims).unwrap_or(action).trim();
-        let mut all = variables.iter().copied().chain([(".random", random)]);
-        let (_, value) = all.find(|(variable, _)| *variable == action).ok_or_else(|| {
-            format!("template {template:?} uses {action:?}, which is not among the variables of a name")
-        })?;
-        name.push_str(value);
-        rest = after;
-    }
-    name.push_str(if trims { rest.trim_start() } else { rest });
+    let refusal = |error: TemplateError| format!("the name template {template:?} cannot be used: {error}");
+    let parsed = Template::parse_plain("template name generator", template).map_err(refusal)?;
+    let mut name = parsed.render_complete(&data(variables, random)).map_err(refusal)?;
     if name.chars().count() > LONGEST {
         name = name.chars().take(LONGEST - RANDOM).chain(random.chars()).collect();
     }
     Ok(name)
+}
+
+/// Returns the variables of a name as an object.
+fn data(variables: &[(&str, &str)], random: &str) -> Value {
+    let mut parts: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
+    for (path, value) in variables {
+        let (part, name) = path.trim_start_matches('.').split_once('.').unwrap_or((path, ""));
+        parts.entry(part).or_default().insert(name.to_owned(), (*value).into());
+    }
+    let mut data: Map<String, Value> =
+        parts.into_iter().map(|(part, fields)| (part.to_owned(), fields.into())).collect();
+    data.insert("random".to_owned(), random.into());
+    data.into()
 }
 
 /// Returns a name as a label value. A name that is too long for one is replaced by its hash, as upstream
@@ -102,7 +105,10 @@ mod tests {
             ("{{ .machineSet.name }}-{{ .random }}", Ok("ms-abcde")),
             ("{{.cluster.name}}-x{{ .random }}y", Ok("c-xabcdey")),
             ("x {{- .cluster.name -}} \n y-{{ .random }}", Ok("xcy-abcde")),
-            ("{{ .machine.name }}", Err("\".machine.name\"")),
+            ("{{ if .cluster.name }}{{ .machineSet.name | printf \"%.1s\" }}{{ end }}", Ok("m")),
+            ("{{ slice .cluster.name 0 1 }}-{{ .random }}", Ok("c-abcde")),
+            ("{{ upper .cluster.name }}", Err("function \"upper\" not defined")),
+            ("{{ .machine.name }}", Err("map has no entry for key \"machine\"")),
             ("{{ .random", Err("unclosed")),
         ];
         for (template, expected) in table {

@@ -7,16 +7,23 @@
 mod aggregate;
 #[cfg(test)]
 mod api_in_memory;
+pub mod application_credential;
 mod applied;
 mod applied_tags;
 pub mod bootstrap_data;
+mod capstan_remediation;
 mod change_predicate;
 mod cidrs;
 pub mod cluster;
 mod cluster_certificates;
+pub mod cluster_class;
+pub mod cluster_resource_set;
+pub mod cluster_resource_set_binding;
 mod cluster_role_aggregation;
+pub mod cluster_topology;
 mod condition_order;
 mod credential_watch;
+mod deletion_timeouts;
 mod deprecated_conditions;
 mod duplicates;
 mod endpoint_hosts;
@@ -25,12 +32,14 @@ mod finalizers;
 mod garbage_collector;
 mod generated_names;
 mod image;
+mod kept_revisions;
 pub mod kubeadm_config;
 pub mod kubeadm_control_plane;
 mod login;
 mod lost_calls;
 pub mod machine;
 pub mod machine_deployment;
+pub mod machine_health_check;
 mod machine_labels;
 pub mod machine_set;
 mod machine_versions;
@@ -44,18 +53,24 @@ pub mod openstack_machine_template;
 pub mod openstack_server;
 mod ownership;
 mod paused;
+mod plan;
+pub mod planner;
 mod pre_terminate;
 mod preflight;
 mod project;
+mod protection;
 mod queries;
+mod remediation_urgency;
 mod replica_counts;
 mod replica_status;
 mod resource_events;
 mod retries;
+mod rollout_gate;
 mod selectors;
 mod summary;
 mod tag_conflict;
 mod templates;
+mod topology_templates;
 mod workload_changes;
 
 use controllers_runtime::ControllerSpec;
@@ -63,17 +78,24 @@ use controllers_runtime::ControllerSpec;
 /// Every controller of this crate. To add one, write its module and add its line.
 pub const ALL: &[ControllerSpec] = &[
     cluster::CONTROLLER,
+    cluster_class::CONTROLLER,
+    cluster_topology::CONTROLLER,
     kubeadm_config::CONTROLLER,
     kubeadm_control_plane::CONTROLLER,
     machine::CONTROLLER,
     machine_set::CONTROLLER,
     machine_deployment::CONTROLLER,
+    machine_health_check::CONTROLLER,
+    capstan_remediation::CONTROLLER,
     openstack_cluster::CONTROLLER,
+    application_credential::CONTROLLER,
     openstack_floating_ip_pool::CONTROLLER,
     openstack_machine::CONTROLLER,
     openstack_machine_template::CONTROLLER,
     openstack_server::CONTROLLER,
     image::CONTROLLER,
+    cluster_resource_set::CONTROLLER,
+    cluster_resource_set_binding::CONTROLLER,
     garbage_collector::CONTROLLER,
     event_expiry::CONTROLLER,
     cluster_role_aggregation::CONTROLLER,

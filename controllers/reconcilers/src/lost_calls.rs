@@ -77,7 +77,7 @@ impl LostCalls {
     /// Enters a term: the journal names it in new entries. If the former leader was cut off and has announced resources of
     /// the object, its calls count as lost until none can reach the cloud any more.
     pub(crate) fn enter(&mut self, term: &TermStart, journal: &mut Journal, now: Timestamp) {
-        journal.enter(term);
+        journal.enter(term, now);
         let rest = term.unsettled().filter(|_| journal.has_open_entries_of_another_term());
         self.unsettled_until = rest.and_then(|rest| now.checked_add(rest).ok());
     }
@@ -226,7 +226,7 @@ mod tests {
     fn hv04_calls_of_a_leader_that_was_cut_off_are_awaited_only_where_it_announced_some() {
         let term = TermStart::after_a_cut(9, tokio::time::Instant::now());
         let mut of_former = Journal::default();
-        of_former.enter(&TermStart::in_order(7));
+        of_former.enter(&TermStart::in_order(7), at(0));
         of_former.intend("port", "m-0");
         for (mut journal, is_refused) in [(of_former, true), (Journal::default(), false)] {
             let mut lost = LostCalls::default();

@@ -52,6 +52,29 @@ pub(crate) fn refers_to<O: Resource>(object: &ObjectMeta, owner: &O) -> bool {
     uid.is_some() && references.any(|reference| Some(&reference.uid) == uid)
 }
 
+/// Returns true if the metadata of an object refers to this very owner, in the version that Capstan writes. Clients that
+/// delete or describe by references, like the garbage collector of a host, find no owner of a version that is not served.
+pub(crate) fn is_adopted<O: Resource<DynamicType = ()>>(object: &ObjectMeta, owner: &O) -> bool {
+    let references = object.owner_references.as_deref().unwrap_or_default();
+    owner.meta().uid.is_some() && has(references, &reference(owner, false))
+}
+
+/// Returns true if one of the references is to this owner, in the same version.
+pub(crate) fn has(references: &[OwnerReference], owner: &OwnerReference) -> bool {
+    let same = |known: &OwnerReference| known.uid == owner.uid && known.api_version == owner.api_version;
+    references.iter().any(same)
+}
+
+/// Returns the references with this owner. A reference that exists gets the owner's version, and stays as it is otherwise.
+pub(crate) fn with_owner(references: &[OwnerReference], owner: OwnerReference) -> Vec<OwnerReference> {
+    let mut references = references.to_vec();
+    match references.iter_mut().find(|known| known.uid == owner.uid) {
+        Some(known) => known.api_version = owner.api_version,
+        None => references.push(owner),
+    }
+    references
+}
+
 /// Returns the state of an object's adoption by `owner`, in the Cluster of this name.
 pub(crate) fn adoption<K>(object: &K, owner: &OwnerReference, cluster: &str) -> Adoption
 where
@@ -59,7 +82,7 @@ where
 {
     let references = object.owner_references();
     let labelled = object.labels().get(CLUSTER_NAME_LABEL).map(String::as_str) == Some(cluster);
-    if labelled && references.iter().any(|known| known.uid == owner.uid) {
+    if labelled && has(references, owner) {
         return Adoption::Complete;
     }
     let controls = |known: &&OwnerReference| known.controller == Some(true) && known.uid != owner.uid;
@@ -107,10 +130,7 @@ pub(crate) async fn adopt<K>(
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
-    let mut owners = object.owner_references().to_vec();
-    if !owners.iter().any(|known| known.uid == owner.uid) {
-        owners.push(owner);
-    }
+    let owners = with_owner(object.owner_references(), owner);
     let change = json!({"metadata": {
         "resourceVersion": object.resource_version(), "uid": object.uid(),
         "labels": {CLUSTER_NAME_LABEL: cluster}, "ownerReferences": owners,
@@ -191,6 +211,11 @@ mod tests {
         assert_eq!(adoption(&object, &owner, "c"), Adoption::Due, "without the label");
         object.labels_mut().insert(CLUSTER_NAME_LABEL.to_owned(), "c".to_owned());
         assert_eq!(adoption(&object, &owner, "c"), Adoption::Complete);
+        let old = OwnerReference { api_version: "cluster.x-k8s.io/v1alpha1".to_owned(), ..owner.clone() };
+        object.metadata.owner_references = Some(vec![old.clone()]);
+        assert_eq!(adoption(&object, &owner, "c"), Adoption::Due, "a version that is not served");
+        assert!(is_owned(&object, &cluster("u")) && !is_adopted(&object.metadata, &cluster("u")));
+        assert_eq!(with_owner(&[old], reference(&cluster("u"), false)), [owner], "it still controls");
     }
 
     #[test]

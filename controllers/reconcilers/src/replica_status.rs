@@ -2,6 +2,7 @@
 //!
 //! Types, reasons and texts are Cluster API's.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::{Condition, ConditionStatus, Machine, Polarity, Time};
@@ -11,6 +12,7 @@ use kube::ResourceExt;
 use crate::CONTROL_PLANE_LABEL;
 use crate::aggregate::{NAMES, Source, Target, aggregate, list_names, plural};
 use crate::machine_labels::UPDATING;
+use crate::protection;
 
 /// Time after which a deletion is reported as slow. Upstream's.
 const SLOW_DELETION: Duration = Duration::from_mins(15);
@@ -53,6 +55,9 @@ const UP_TO_DATE: Target<'static> = Target {
 const REMEDIATED: Target<'static> =
     Target { kind: "Remediating", source: "OwnerRemediated", issue: "Remediating", ..READY };
 
+/// Source of the present time. A test may have one that it advances.
+pub(crate) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
 /// Point in time of a report.
 #[derive(Debug, Clone)]
 pub(crate) struct Now {
@@ -63,7 +68,12 @@ pub(crate) struct Now {
 impl Now {
     /// Returns the present.
     pub(crate) fn read() -> Self {
-        Self { time: controllers_runtime::now(), instant: Timestamp::now() }
+        Self::at(Timestamp::now())
+    }
+
+    /// Returns the point in time of an instant. Conditions have whole seconds.
+    pub(crate) fn at(instant: Timestamp) -> Self {
+        Self { time: Time(instant.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()), instant }
     }
 
     fn condition(&self, kind: &str, status: ConditionStatus, reason: &str, message: &str) -> Condition {
@@ -226,8 +236,9 @@ pub(crate) fn deleting(
         }
         (0, Some(remaining)) => remaining,
         (count, _) => {
-            let slow = slow_deletions(machines, now).map(|line| format!("\n* {line}")).unwrap_or_default();
-            format!("Deleting {count} {}{slow}", plural("Machine", count))
+            let notes = slow_deletions(machines, now).into_iter().chain(protection::note(machines));
+            let notes: Vec<String> = notes.map(|line| format!("\n* {line}")).collect();
+            format!("Deleting {count} {}{}", plural("Machine", count), notes.concat())
         }
     };
     now.condition(kind, ConditionStatus::True, "Deleting", &message)
@@ -325,6 +336,15 @@ mod tests {
             (down.reason.as_str(), down.message.as_str()),
             ("ScalingDown", "Scaling down from 3 to 2 replicas")
         );
+    }
+
+    #[test]
+    fn a_protected_machine_is_named_by_an_owner_that_is_deleted() {
+        let mut kept = machine("a", &[]);
+        kept.annotations_mut().insert(apiserver_types::protection::PROTECTED.to_owned(), "true".to_owned());
+        let expected = "Deleting 1 Machine\n* Not deleted because of the annotation or label capstan.dev/protected: a. \
+                        Remove it to go on";
+        assert_eq!(deleting(true, &[kept], None, &Now::read()).message, expected);
     }
 
     #[test]

@@ -2,20 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use apiserver_types::{ContractVersionedObjectReference, MachineSpec};
+use apiserver_types::{
+    BOOTSTRAP_REVISION, CLONED_FROM_REVISION, ContractVersionedObjectReference, FIRST_REVISION,
+    INFRASTRUCTURE_REVISION, MachineSpec, TEMPLATE_DIGESTS, TEMPLATE_REVISION, revision_annotation,
+    template_revision,
+};
 use controllers_runtime::{ControllerContext, ReconcileError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::{CLUSTER_NAME_LABEL, names};
+use crate::{CLUSTER_NAME_LABEL, names, ownership};
 
 /// Annotation with the name of the template that an object was made from.
 pub(crate) const CLONED_FROM_NAME: &str = "cluster.x-k8s.io/cloned-from-name";
 
 /// Annotation with kind and group of the template that an object was made from: `<Kind>.<group>`.
 pub(crate) const CLONED_FROM_GROUP_KIND: &str = "cluster.x-k8s.io/cloned-from-groupkind";
+
+/// Annotations that say which template an object was made from.
+pub(crate) const ORIGIN: [&str; 3] = [CLONED_FROM_NAME, CLONED_FROM_GROUP_KIND, CLONED_FROM_REVISION];
 
 /// Object to make from a template.
 #[derive(Debug)]
@@ -32,6 +39,8 @@ pub(crate) struct Clone<'a> {
     /// Annotations beside those of the template.
     pub annotations: &'a BTreeMap<String, String>,
     pub owner: OwnerReference,
+    /// Template as it was at an earlier revision, in place of the present one.
+    pub earlier: Option<&'a DynamicObject>,
 }
 
 /// Object of a reference in the template of Machines that does not exist.
@@ -100,6 +109,24 @@ pub(crate) fn references(
 ) -> impl Iterator<Item = (&'static str, &ContractVersionedObjectReference)> {
     let bootstrap = spec.bootstrap.config_ref.iter().map(|reference| ("bootstrap.configRef", reference));
     bootstrap.chain([("infrastructureRef", &spec.infrastructure_ref)])
+}
+
+/// Returns the annotation with the revision of the template of a field, as [`references`] names it.
+pub(crate) fn revision_key(field: &str) -> &'static str {
+    if field == "infrastructureRef" { INFRASTRUCTURE_REVISION } else { BOOTSTRAP_REVISION }
+}
+
+/// Returns the revision of the present content of a template.
+pub(crate) fn revision(template: &DynamicObject) -> i64 {
+    template_revision(template.annotations(), TEMPLATE_REVISION)
+}
+
+/// Returns the revision of the present content of a template; `None` without a record of edits. Such a template was not
+/// edited since it was created, perhaps in place of a deleted one, and is not compared with the numbers of that one.
+pub(crate) fn recorded_revision(template: &DynamicObject) -> Option<i64> {
+    let number = revision(template);
+    let is_recorded = number > FIRST_REVISION || template.annotations().contains_key(TEMPLATE_DIGESTS);
+    is_recorded.then_some(number)
 }
 
 /// Returns true if objects of the kind of a reference are served here.
@@ -195,10 +222,10 @@ pub(crate) async fn add_owner(
     object: &DynamicObject,
     owner: OwnerReference,
 ) -> Result<(), ReconcileError> {
-    if object.owner_references().iter().any(|known| known.uid == owner.uid) {
+    if ownership::has(object.owner_references(), &owner) {
         return Ok(());
     }
-    let owners: Vec<&OwnerReference> = object.owner_references().iter().chain([&owner]).collect();
+    let owners = ownership::with_owner(object.owner_references(), owner);
     let change = json!({"metadata": {
         "resourceVersion": object.resource_version(), "uid": object.uid(), "ownerReferences": owners,
     }});
@@ -214,6 +241,9 @@ pub(crate) fn kind_of(template: &ContractVersionedObjectReference) -> &str {
 /// Reads the template of a wish.
 async fn required(context: &ControllerContext, wish: &Clone<'_>) -> Result<DynamicObject, ReconcileError> {
     let reference = wish.template;
+    if let Some(earlier) = wish.earlier {
+        return Ok(earlier.clone());
+    }
     read(context, wish.namespace, reference).await?.ok_or_else(|| {
         let message = format!("{} {} does not exist", reference.kind, reference.name);
         ReconcileError::waiting("TemplateNotFound", message)
@@ -239,6 +269,8 @@ fn made(template: &DynamicObject, resource: &ApiResource, wish: &Clone<'_>) -> D
     let group_kind = format!("{}.{}", reference.kind, reference.api_group);
     object.annotations_mut().insert(CLONED_FROM_NAME.to_owned(), reference.name.clone());
     object.annotations_mut().insert(CLONED_FROM_GROUP_KIND.to_owned(), group_kind);
+    let number = revision_annotation(revision(template));
+    object.annotations_mut().extend(number.map(|number| (CLONED_FROM_REVISION.to_owned(), number)));
     object.metadata.owner_references = Some(vec![wish.owner.clone()]);
     object
 }
@@ -255,8 +287,7 @@ fn without_those_of_the_template(
     let metadata = &mut object.metadata;
     let (labels, kept) = split(metadata.labels.take(), wish.labels, &[CLUSTER_NAME_LABEL]);
     metadata.labels = Some(kept);
-    let origin = [CLONED_FROM_NAME, CLONED_FROM_GROUP_KIND];
-    let (annotations, kept) = split(metadata.annotations.take(), wish.annotations, &origin);
+    let (annotations, kept) = split(metadata.annotations.take(), wish.annotations, &ORIGIN);
     metadata.annotations = Some(kept);
     (labels, annotations)
 }
@@ -297,10 +328,12 @@ mod tests {
             labels: &own("of-machine"),
             annotations: &own("of-machine"),
             owner: OwnerReference::default(),
+            earlier: None,
         };
         let mut template = DynamicObject::new("t", &resource("KubeadmConfigTemplate")).within("n");
         template.data = json!({"spec": {"template": {"metadata": {"labels": {"of-template": "1"}}}}});
         template.annotations_mut().insert(names::ANTI_AFFINITY.to_owned(), "hard".to_owned());
+        template.annotations_mut().insert(TEMPLATE_REVISION.to_owned(), "2".to_owned());
         let mut object = made(&template, &resource("KubeadmConfig"), &wish);
         let (labels, annotations) = without_those_of_the_template(&mut object, &wish);
         assert_eq!(object.labels().keys().collect::<Vec<_>>(), ["of-template"]);
@@ -308,7 +341,7 @@ mod tests {
         assert_eq!(labels.keys().collect::<Vec<_>>(), [CLUSTER_NAME_LABEL, "of-machine"]);
         assert_eq!(
             annotations.keys().collect::<Vec<_>>(),
-            [CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME, "of-machine"]
+            [CLONED_FROM_REVISION, CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME, "of-machine"]
         );
     }
 
@@ -327,6 +360,7 @@ mod tests {
             labels: &BTreeMap::new(),
             annotations: &BTreeMap::new(),
             owner: OwnerReference::default(),
+            earlier: None,
         };
         for (template, spec) in [
             (json!({}), Value::Null),

@@ -8,8 +8,8 @@ use controllers_workload::WorkloadClusters;
 use kube::Client;
 
 use crate::{
-    ControllerSettings, Queues, ReconcileError, Recorder, SecretSource, ServedKind, ServerLists, TermStart,
-    read_credentials,
+    ControllerSettings, EventHolds, Queues, ReconcileError, Recorder, SecretSource, ServedKind, ServerLists,
+    TermStart, read_credentials,
 };
 use apiserver_types::OpenStackIdentityReference;
 
@@ -22,12 +22,14 @@ pub struct ControllerContext {
     pub connector: Arc<dyn CloudConnector>,
     /// Source of credentials and bootstrap data.
     pub secrets: Arc<dyn SecretSource>,
-    /// Servers of each project, listed once for all controllers.
+    /// Servers of each project, listed once for all controllers, and what looks at rest share.
     pub servers: Arc<ServerLists>,
     /// Connections to the workload clusters.
     pub workloads: Arc<WorkloadClusters>,
     /// Recorder of Events.
     pub events: Recorder,
+    /// Holds on Events that must not expire yet.
+    pub event_holds: Arc<dyn EventHolds>,
     /// Metrics of queues.
     pub queues: Queues,
     /// Every kind that the API serves.

@@ -1,5 +1,6 @@
 //! Journal of an object: the cloud resources that it is about to create or has created.
 
+use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,9 @@ pub struct Entry {
     /// Term of the leader that has written the entry first. Absent in entries of earlier releases.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub epoch: Option<u64>,
+    /// Time of the pass that has written the entry first, in whole seconds. Absent where `epoch` is.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub at: Option<Timestamp>,
 }
 
 /// Journal of one object.
@@ -30,8 +34,8 @@ pub struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Journal {
     entries: Vec<Entry>,
-    /// Term of the leader that writes new entries now.
-    term: Option<u64>,
+    /// Term of the leader that writes new entries now, and the time of its pass.
+    term: Option<(u64, Timestamp)>,
 }
 
 impl Journal {
@@ -43,14 +47,20 @@ impl Journal {
         Self { entries, term: None }
     }
 
-    /// Sets the term that new entries name.
-    pub fn enter(&mut self, term: &TermStart) {
-        self.term = term.number();
+    /// Sets the term and the time that new entries name.
+    pub fn enter(&mut self, term: &TermStart, now: Timestamp) {
+        let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
+        self.term = term.number().map(|number| (number, now));
+    }
+
+    /// Returns the number of the term that new entries name.
+    fn epoch(&self) -> Option<u64> {
+        self.term.map(|(number, _)| number)
     }
 
     /// Returns true if another leader has announced a resource whose id is not known: its call may be on its way.
     pub fn has_open_entries_of_another_term(&self) -> bool {
-        self.entries.iter().any(|entry| entry.id.is_none() && entry.epoch != self.term)
+        self.entries.iter().any(|entry| entry.id.is_none() && entry.epoch != self.epoch())
     }
 
     /// Returns the entries.
@@ -79,7 +89,8 @@ impl Journal {
         let new = !self.has(kind, name);
         if new {
             let (kind, name) = (kind.to_owned(), name.to_owned());
-            self.entries.push(Entry { kind, name, id: None, epoch: self.term });
+            let at = self.term.map(|(_, at)| at);
+            self.entries.push(Entry { kind, name, id: None, epoch: self.epoch(), at });
         }
         new
     }
@@ -130,13 +141,15 @@ mod tests {
     fn an_entry_names_its_term_until_its_id_is_known() {
         let mut journal = Journal::default();
         journal.intend("port", "of-an-earlier-release");
-        journal.enter(&TermStart::in_order(7));
+        let now: Timestamp = "2026-11-21T12:00:00.7Z".parse().unwrap();
+        journal.enter(&TermStart::in_order(7), now);
         assert!(journal.has_open_entries_of_another_term());
         journal.learn("port", "of-an-earlier-release", "1");
         journal.intend("server", "a");
         assert!(!journal.has_open_entries_of_another_term());
-        assert!(journal.text().ends_with(r#"{"kind":"server","name":"a","epoch":7}]"#), "{}", journal.text());
-        journal.enter(&TermStart::in_order(9));
+        let entry = r#"{"kind":"server","name":"a","epoch":7,"at":"2026-11-21T12:00:00Z"}]"#;
+        assert!(journal.text().ends_with(entry), "{}", journal.text());
+        journal.enter(&TermStart::in_order(9), now);
         assert!(journal.has_open_entries_of_another_term());
     }
 }

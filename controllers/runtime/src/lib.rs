@@ -1,19 +1,26 @@
-//! Runtime of the controllers: context, ownership tag, journal, server lists, Events, the reconcile loop with its
+//! Runtime of the controllers: context, ownership tag, journal, lists of projects, Events, the reconcile loop with its
 //! metrics, and the requeue.
 
+mod after_restore;
 mod backoff;
+mod clock;
 mod context;
 mod controller;
 mod credential_changes;
 mod credentials;
 mod dedup;
+mod drain;
 mod error;
+mod event_holds;
 mod events;
 mod journal;
+mod namespace_weights;
 mod ownership_tag;
 mod queues;
 mod reconcile_loop;
 mod requeue;
+mod rest;
+mod schedule;
 mod secrets;
 mod servers;
 mod settings;
@@ -22,12 +29,15 @@ mod term_start;
 mod user_data_source;
 
 pub use backoff::Backoff;
+pub use clock::SteadyClock;
 pub use context::ControllerContext;
 pub use controller::{ControllerSpec, PolicyRule, ServedKind};
 pub use credential_changes::CredentialChange;
 pub use credentials::read_credentials;
+pub use event_holds::{EventHolds, NoEventHolds};
 pub use events::{Recorder, Severity};
 pub use journal::{ANNOTATION as JOURNAL_ANNOTATION, Entry, Journal};
+pub use namespace_weights::NamespaceWeights;
 pub use ownership_tag::OwnershipTag;
 pub use queues::{Passes, Queue, Queues, Work};
 pub use reconcile_loop::ReconcileLoop;

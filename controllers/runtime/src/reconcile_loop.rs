@@ -1,42 +1,50 @@
 //! Reconcile loop over the objects of one kind.
 
-use std::convert::Infallible;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_trace::{Kind, Parent, Span};
+use controllers_infrastructure::CallScope;
 use futures::stream::{BoxStream, SelectAll};
 use futures::{Stream, StreamExt};
-use kube::runtime::controller::{Action, Config, Error, ReconcileRequest, applier, trigger_with};
+use kube::runtime::controller::{ReconcileRequest, trigger_with};
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::utils::{CancelableJoinHandle, StreamBackoff};
+use kube::runtime::utils::StreamBackoff;
 use kube::runtime::watcher::{self, DefaultBackoff, watcher};
 use kube::runtime::{WatchStreamExt, reflector};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
-use tokio::runtime::Handle;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use crate::{Passes, Queue, Queues, Requeue};
+use crate::drain::until_drained;
+use crate::schedule::Schedule;
+use crate::{NamespaceWeights, Passes, Queue, Queues, Requeue};
 
 /// Interval after a failure of the API itself.
 const AGAIN: Duration = Duration::from_secs(2);
+
+/// Label with the name of an object's cluster.
+const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 
 /// Streams that trigger passes.
 type Triggers<K> = SelectAll<BoxStream<'static, Result<ReconcileRequest<K>, watcher::Error>>>;
 
 /// Loop that makes a pass over an object when it or a related one changes, and when it is due.
 ///
-/// The same as kube's `Controller`, except that it exposes its queue for metrics.
+/// The same as kube's `Controller`, except that namespaces and their clusters take turns, and that it exposes its queue for
+/// metrics.
 pub struct ReconcileLoop<K: Resource<DynamicType = ()> + 'static> {
     triggers: Triggers<K>,
     store: Store<K>,
     concurrency: u16,
     queue: Arc<Queue>,
     passes: Passes,
+    weights: Arc<NamespaceWeights>,
 }
 
 impl<K: Resource<DynamicType = ()>> Debug for ReconcileLoop<K> {
@@ -63,6 +71,7 @@ where
             concurrency,
             queue: queues.queue(name),
             passes: queues.passes(name, concurrency),
+            weights: queues.weights(),
         }
     }
 
@@ -104,7 +113,8 @@ where
         self
     }
 
-    /// Makes passes until `shutdown`.
+    /// Makes passes until `shutdown`. Then it begins no more passes, and returns when those with a call in flight that
+    /// changes a cloud have ended, after 20 seconds at most. It drops the others at once.
     ///
     /// Cancel safety: may be dropped at any moment.
     pub async fn run<F, P>(self, pass: F, shutdown: CancellationToken)
@@ -112,34 +122,129 @@ where
         F: Fn(Arc<K>) -> P + Send + 'static,
         P: Future<Output = Result<Requeue, kube::Error>> + Send + 'static,
     {
-        let Self { triggers, store, concurrency, queue, passes } = self;
-        let waiting = Arc::clone(&queue);
-        let triggers = StreamBackoff::new(triggers, DefaultBackoff::default()).inspect(move |request| {
-            if let Ok(request) = request {
-                waiting.add(&key(request.obj_ref.namespace.as_deref(), &request.obj_ref.name));
-            }
-        });
-        let begun = Arc::clone(&queue);
-        let reconcile = move |object: Arc<K>, _: Arc<()>| {
-            let measured = measured(&begun, &passes, &object, pass(Arc::clone(&object)));
-            let traced = traced(pass_span(&*object), measured);
-            // The span of a pass names its object.
-            CancelableJoinHandle::spawn(traced.in_current_span(), &Handle::current())
-        };
-        let never = |_: Arc<K>, error: &Infallible, _: Arc<()>| match *error {};
-        let config = Config::default().concurrency(concurrency);
-        let done = applier(reconcile, never, Arc::new(()), store, triggers, config);
-        let gone = done.for_each(|result| {
-            // An object that was deleted while in the queue needs no pass.
-            if let Err(Error::ObjectNotFound(gone)) = result {
-                drop(queue.begin(&key(gone.namespace.as_deref(), &gone.name)));
-            }
-            std::future::ready(())
-        });
+        let Self { triggers, store, concurrency, queue, passes, weights } = self;
+        let running = Running { store, queue, passes, weights, pass, shutdown: shutdown.clone() };
+        let mut tasks = JoinSet::new();
         tokio::select! {
+            biased;
             () = shutdown.cancelled() => {}
-            () = gone => {}
+            () = running.until_the_triggers_end(triggers, usize::from(concurrency), &mut tasks) => return,
         }
+        while tasks.join_next().await.is_some() {}
+    }
+}
+
+/// Loop that makes passes.
+struct Running<K: Resource<DynamicType = ()> + 'static, F> {
+    store: Store<K>,
+    queue: Arc<Queue>,
+    passes: Passes,
+    weights: Arc<NamespaceWeights>,
+    pass: F,
+    shutdown: CancellationToken,
+}
+
+/// Object whose pass has ended, and the requeue. `None` if the shutdown has ended it.
+type Ended<K> = Option<(ObjectRef<K>, Requeue)>;
+
+impl<K, F, P> Running<K, F>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    F: Fn(Arc<K>) -> P + Send + 'static,
+    P: Future<Output = Result<Requeue, kube::Error>> + Send + 'static,
+{
+    /// Makes passes in `tasks`, up to `concurrency` at the same time.
+    async fn until_the_triggers_end(
+        self,
+        triggers: Triggers<K>,
+        concurrency: usize,
+        tasks: &mut JoinSet<Ended<K>>,
+    ) {
+        let mut triggers = std::pin::pin!(StreamBackoff::new(triggers, DefaultBackoff::default()));
+        let mut schedule = Schedule::new(Arc::clone(&self.weights));
+        let mut readable = std::pin::pin!(self.store.wait_until_ready());
+        let mut is_readable = false;
+        loop {
+            // Without all objects, the cluster of one is unknown, and an object that exists would count as deleted.
+            while is_readable && schedule.running() < concurrency {
+                let Some(object) = schedule.begin(Instant::now()) else { break };
+                self.begin(object, &mut schedule, tasks);
+            }
+            let next = schedule.next().filter(|_| is_readable && schedule.running() < concurrency);
+            tokio::select! {
+                request = triggers.next() => match request {
+                    Some(Ok(request)) => self.request(request.obj_ref, &mut schedule),
+                    // The watch begins again by itself.
+                    Some(Err(_)) => {}
+                    None => return,
+                },
+                Some(ended) = tasks.join_next() => self.end(ended, &mut schedule),
+                read = &mut readable, if !is_readable => {
+                    if read.is_err() {
+                        return;
+                    }
+                    is_readable = true;
+                }
+                () = tokio::time::sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
+            }
+        }
+    }
+
+    /// Requests a pass because of a change.
+    fn request(&self, object: ObjectRef<K>, schedule: &mut Schedule<ObjectRef<K>>) {
+        self.queue.add(&key(object.namespace.as_deref(), &object.name));
+        let cluster = self.cluster_of(&object);
+        schedule.request(object, &cluster, Instant::now());
+    }
+
+    fn begin(
+        &self,
+        object: ObjectRef<K>,
+        schedule: &mut Schedule<ObjectRef<K>>,
+        tasks: &mut JoinSet<Ended<K>>,
+    ) {
+        let Some(found) = self.store.get(&object) else {
+            // An object that was deleted while in the queue needs no pass.
+            drop(self.queue.begin(&key(object.namespace.as_deref(), &object.name)));
+            schedule.end(&object);
+            return;
+        };
+        let pass = (self.pass)(Arc::clone(&found));
+        let span = tracing::info_span!("reconciling object", object.ref = %object);
+        let measured = measured(&self.queue, &self.passes, &found, pass);
+        let traced = traced(pass_span(&*found), measured);
+        let scope = CallScope::new(&found.uid().unwrap_or_default());
+        let drained = until_drained(scope, self.shutdown.clone(), traced);
+        // The span of a pass names its object.
+        tasks.spawn(async move { Some((object, drained.await?)) }.instrument(span));
+    }
+
+    fn end(&self, ended: Result<Ended<K>, JoinError>, schedule: &mut Schedule<ObjectRef<K>>) {
+        let (object, requeue) = match ended {
+            Ok(Some(ended)) => ended,
+            Ok(None) => return,
+            // The supervisor of the controller restarts it.
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => return,
+            },
+        };
+        schedule.end(&object);
+        // An interval too long for the clock never ends.
+        let due = requeue.interval().and_then(|interval| Instant::now().checked_add(interval));
+        if let Some(due) = due {
+            let cluster = self.cluster_of(&object);
+            schedule.request(object, &cluster, due);
+        }
+    }
+
+    /// Returns the cluster of an object, by its label: a Cluster is its own. Objects of a namespace without one share their
+    /// turns.
+    fn cluster_of(&self, object: &ObjectRef<K>) -> String {
+        let found = self.store.get(object);
+        let label = found.as_ref().and_then(|it| it.labels().get(CLUSTER_LABEL)).map(String::as_str);
+        let cluster = if K::kind(&()) == "Cluster" { Some(object.name.as_str()) } else { label };
+        key(object.namespace.as_deref(), cluster.unwrap_or_default())
     }
 }
 
@@ -175,7 +280,7 @@ fn measured<K>(
     passes: &Passes,
     object: &Arc<K>,
     pass: impl Future<Output = Result<Requeue, kube::Error>> + Send + 'static,
-) -> impl Future<Output = Result<Action, Infallible>> + Send + 'static
+) -> impl Future<Output = Requeue> + Send + 'static
 where
     K: Resource<DynamicType = ()> + Send + Sync + 'static,
 {
@@ -189,7 +294,7 @@ where
             queue.add_after(&key, interval);
         }
         drop(work);
-        Ok(requeue.interval().map_or_else(Action::await_change, Action::requeue))
+        requeue
     }
 }
 
@@ -203,3 +308,7 @@ fn failed<K: Resource<DynamicType = ()>>(object: &K, error: &kube::Error) -> Req
         "reconcile pass failed; retrying");
     Requeue::Retry(AGAIN)
 }
+
+#[cfg(test)]
+#[path = "reconcile_loop_tests.rs"]
+mod tests;

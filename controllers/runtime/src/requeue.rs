@@ -7,9 +7,9 @@ use std::time::Duration;
 use controllers_infrastructure::{CloudError, ErrorClass};
 use kube::{Resource, ResourceExt};
 
-use crate::ReconcileError;
 use crate::backoff::Backoff;
 use crate::dedup::Settled;
+use crate::{ReconcileError, SteadyClock};
 
 /// Interval of an object that waits for another one. A watch reports most changes sooner.
 const WAITING: Duration = Duration::from_secs(10);
@@ -82,6 +82,17 @@ pub struct RequeuePolicy {
 }
 
 impl RequeuePolicy {
+    /// Creates a policy whose intervals this clock measures.
+    pub fn with_clock(clock: SteadyClock) -> Self {
+        Self { settled: Settled::with_clock(clock), ..Self::default() }
+    }
+
+    /// Returns true if an object is stored as its last pass left it, whether or not the next pass is due. False in a new
+    /// process, and after [`forget`](Self::forget).
+    pub fn is_unchanged<K: Resource>(&self, object: &K) -> bool {
+        self.settled.is_unchanged(object)
+    }
+
     /// Returns how long an object needs no pass; `None` if it needs one now.
     pub fn remaining<K: Resource>(&self, object: &K) -> Option<Duration> {
         self.settled.remaining(object)

@@ -52,6 +52,10 @@ pub struct ControllerSettings {
     /// Age of the last successful probe after which conditions about a workload cluster become unknown. Default: 5
     /// minutes, as upstream.
     pub conditions_grace: Duration,
+    /// Least time between two passes over one MachineHealthCheck. Nodes change often. Default: 15 s, as upstream.
+    pub health_check_distance: Duration,
+    /// Time for which Nova must report a server as off before its Pods and volumes are not waited for. Default: 60 s.
+    pub server_off_time: Duration,
     /// Record of the last restore of the store. Default: none.
     pub restores: Option<Arc<dyn RestoreRecord>>,
 }
@@ -65,6 +69,12 @@ pub trait RestoreRecord: Send + Sync + Debug {
     /// # Errors
     /// The reason why the record cannot be read, for people.
     async fn last(&self) -> Result<Option<Timestamp>, String>;
+
+    /// Returns the time of the last restore, unless an operator has compared the objects with the clouds since.
+    ///
+    /// # Errors
+    /// The reason why the record cannot be read, for people.
+    async fn unfinished(&self) -> Result<Option<Timestamp>, String>;
 }
 
 impl Default for ControllerSettings {
@@ -77,6 +87,8 @@ impl Default for ControllerSettings {
             interruptible_flavors,
             connection_grace: Duration::from_secs(50),
             conditions_grace: Duration::from_mins(5),
+            health_check_distance: Duration::from_secs(15),
+            server_off_time: Duration::from_mins(1),
             restores: None,
         }
     }

@@ -4,10 +4,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Longest time in which a call of a former leader can reach the cloud after the end of its term: the timeout of a call,
-/// and a while for the cloud. A cloud that holds a call back for longer has answered with an error by then.
-const LATE: Duration = Duration::from_secs(65);
-
 /// Begin of a term.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TermStart {
@@ -18,6 +14,10 @@ pub struct TermStart {
 }
 
 impl TermStart {
+    /// Longest time in which a call of a former leader can reach the cloud after the end of its term: the timeout of a
+    /// call, and a while for the cloud. A cloud that holds a call back for longer has answered with an error by then.
+    pub const LATE: Duration = Duration::from_secs(65);
+
     /// Creates the begin of a term whose former leader has ended its calls, or that is the first one.
     pub fn in_order(number: u64) -> Self {
         Self { number, unsettled_until: None }
@@ -25,7 +25,12 @@ impl TermStart {
 
     /// Creates the begin of a term whose former leader was cut off, not later than at this time.
     pub fn after_a_cut(number: u64, at: Instant) -> Self {
-        Self { number, unsettled_until: Some(at + LATE) }
+        Self::unsettled_until(number, at + Self::LATE)
+    }
+
+    /// Creates the begin of a term in which calls of former leaders may still reach the cloud until this time.
+    pub fn unsettled_until(number: u64, until: Instant) -> Self {
+        Self { number, unsettled_until: Some(until) }
     }
 
     /// Returns the number of the term; `None` if terms have no numbers.
@@ -48,10 +53,10 @@ mod tests {
     fn a_term_settles_after_the_longest_call() {
         let ago = |age: Duration| TermStart::after_a_cut(7, Instant::now().checked_sub(age).unwrap());
         let second = Duration::from_secs(1);
-        let term = ago(LATE - second);
+        let term = ago(TermStart::LATE - second);
         assert_eq!(term.number(), Some(7));
         assert!(term.unsettled().is_some_and(|rest| rest <= second), "{term:?}");
-        assert_eq!(ago(LATE).unsettled(), None);
+        assert_eq!(ago(TermStart::LATE).unsettled(), None);
         assert_eq!(TermStart::in_order(8).unsettled(), None);
         assert_eq!(TermStart::default().number(), None);
     }

@@ -133,6 +133,14 @@ impl WorkloadClusters {
         self.known(cluster)?.nodes().map_err(WorkloadError::NotConnected)
     }
 
+    /// Returns the Node of a name as the watch has reported it; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// There is no connection.
+    pub fn node(&self, cluster: &ClusterKey, name: &str) -> Result<Option<Arc<Node>>, WorkloadError> {
+        self.known(cluster)?.node(name).map_err(WorkloadError::NotConnected)
+    }
+
     /// Returns the Nodes whose `spec.providerID` is `id`, byte for byte. More than one is a mistake of an operator.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use http::Request;
 use k8s_openapi::api::core::v1::Node;
@@ -128,9 +129,7 @@ async fn connect_once(followed: &Followed, dialer: &Dialer, kubeconfig: &[u8]) -
             return End::NotConnected(failure.text);
         }
     };
-    let config = watcher::Config::default().page_size(PAGE);
-    let events = watch(Api::<Node>::all(client.clone()), config).default_backoff();
-    let mut events = pin!(events);
+    let mut events = events_of_nodes(&client);
     let listed = timeout(dialer.timing.first_sync, first_list(&mut events)).await;
     let nodes = match listed {
         Ok(Ok(nodes)) => nodes,
@@ -142,8 +141,14 @@ async fn connect_once(followed: &Followed, dialer: &Dialer, kubeconfig: &[u8]) -
     followed.connected(client.clone(), nodes);
     tokio::select! {
         end = keep_probing(followed, &client, &dialer.timing) => end,
-        end = keep_watching(followed, &dialer.timing, &mut events) => end,
+        end = keep_watching(followed, &dialer.timing, &client, events) => end,
     }
+}
+
+/// Lists the Nodes, and watches them.
+fn events_of_nodes(client: &Client) -> BoxStream<'static, Events<Node>> {
+    let config = watcher::Config::default().page_size(PAGE);
+    watch(Api::<Node>::all(client.clone()), config).default_backoff().boxed()
 }
 
 fn not_listed(followed: &Followed, cause: &str) -> End {
@@ -208,8 +213,9 @@ async fn keep_probing(followed: &Followed, client: &Client, timing: &Timing) -> 
     }
 }
 
-/// Time without a failure after which a watch works: the longest pause between two attempts is 30 s.
-const QUIET: Duration = Duration::from_secs(45);
+/// Number of times of `watch_silence` without an event after which the Nodes are listed anew. A server that was replaced behind its
+/// address ends no connection, so its watch is silent for ever. The Nodes of a small cluster may be silent for minutes.
+const SILENT: u32 = 2;
 
 /// Events of the watch on Nodes.
 type Events<T> = Result<Event<T>, watcher::Error>;
@@ -236,15 +242,20 @@ async fn first_list(events: &mut (impl Stream<Item = Events<Node>> + Unpin)) -> 
 async fn keep_watching(
     followed: &Followed,
     timing: &Timing,
-    events: &mut (impl Stream<Item = Events<Node>> + Unpin),
+    client: &Client,
+    mut events: BoxStream<'static, Events<Node>>,
 ) -> End {
-    let mut failures = 0;
+    let (mut failures, mut quiet) = (0, 0);
     loop {
-        let Ok(event) = timeout(QUIET, events.next()).await else {
-            failures = 0;
+        let Ok(event) = timeout(timing.watch_silence, events.next()).await else {
+            (failures, quiet) = (0, quiet + 1);
             followed.watched(None);
+            if quiet == SILENT {
+                (events, quiet) = (events_of_nodes(client), 0);
+            }
             continue;
         };
+        quiet = 0;
         match event.map(|event| event.map_err(|error| watch_failure(&error))) {
             Some(Ok(event)) => {
                 failures = 0;

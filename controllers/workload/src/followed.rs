@@ -81,6 +81,10 @@ impl Followed {
         self.read().connection.as_ref().map(|connection| connection.nodes.all()).map_err(Clone::clone)
     }
 
+    pub(crate) fn node(&self, name: &str) -> Result<Option<Arc<Node>>, String> {
+        self.read().connection.as_ref().map(|connection| connection.nodes.named(name)).map_err(Clone::clone)
+    }
+
     pub(crate) fn nodes_by_provider_id(&self, id: &str) -> Result<Vec<Arc<Node>>, String> {
         let state = self.read();
         state.connection.as_ref().map(|found| found.nodes.with_provider_id(id)).map_err(Clone::clone)

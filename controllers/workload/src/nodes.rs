@@ -53,6 +53,11 @@ impl Nodes {
         self.by_name.values().cloned().collect()
     }
 
+    /// Returns the Node of a name.
+    pub(crate) fn named(&self, name: &str) -> Option<Arc<Node>> {
+        self.by_name.get(name).cloned()
+    }
+
     /// Returns the Nodes with a provider id, byte for byte.
     pub(crate) fn with_provider_id(&self, id: &str) -> Vec<Arc<Node>> {
         let names = self.by_provider_id.get(id).into_iter().flatten();

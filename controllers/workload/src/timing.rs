@@ -20,6 +20,9 @@ pub struct Timing {
     pub retry: Duration,
     /// Longest duration until all Nodes are known.
     pub first_sync: Duration,
+    /// Time without a failure after which a watch works. After twice this time without an event the Nodes are listed
+    /// anew. It must be longer than 30 s, the longest pause between two attempts to watch.
+    pub watch_silence: Duration,
     /// Ages of the last successful probe at which a change is announced, in ascending order.
     pub ages: [Duration; 2],
     /// Attempts to connect that are made at once. An attempt counts as long as `patience` says.
@@ -38,6 +41,7 @@ impl Default for Timing {
             first_retries_for: Duration::from_mins(2),
             retry: Duration::from_secs(30),
             first_sync: Duration::from_mins(5),
+            watch_silence: Duration::from_secs(45),
             ages: [Duration::from_secs(50), Duration::from_mins(5)],
             dials: 64,
             patience: Duration::from_secs(1),

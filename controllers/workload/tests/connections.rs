@@ -120,6 +120,42 @@ async fn nodes_are_known_from_the_connection_on_and_follow_the_watch() {
 }
 
 #[tokio::test]
+async fn a_watch_without_events_ends_and_the_nodes_are_listed_anew_until_the_server_answers() {
+    let fake = Fake::start(Mode::Works).await;
+    fake.add("a", "openstack:///1");
+    let quick = Timing { watch_silence: Duration::from_millis(50), ..timing() };
+    let mut running = start(quick, |clusters| clusters.follow(&key("blue"), &fake.kubeconfig("t")));
+    running.connected("blue").await;
+    // The first watch stays open, and gets no event of this. Nor does a list that begins now.
+    fake.set(Mode::NodesHang);
+    fake.remove("a");
+    fake.add("b", "openstack:///2");
+    let unanswered = async {
+        while fake.unanswered() < 2 {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), unanswered).await.expect("two lists after the silence");
+    assert_eq!(
+        running.names("blue", "openstack:///1"),
+        ["a"],
+        "old Nodes are known until a list is complete"
+    );
+    fake.set(Mode::Works);
+    let listed = async {
+        while running.names("blue", "openstack:///2").is_empty() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), listed).await.expect("a list after the silence");
+    assert_eq!(running.names("blue", "openstack:///1"), [""; 0]);
+    let node = |change: &WorkloadChange| matches!(change, WorkloadChange::Node { .. });
+    running.until(node).await;
+    let disconnected = WorkloadChange::Disconnected(key("blue"));
+    assert!(!std::iter::from_fn(|| running.changes.try_recv().ok()).any(|it| it == disconnected));
+}
+
+#[tokio::test]
 async fn five_failed_probes_close_the_connection_and_a_later_attempt_opens_it_again() {
     let fake = Fake::start(Mode::Works).await;
     let mut running = start(timing(), |_| {});

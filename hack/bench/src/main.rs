@@ -2,6 +2,7 @@
 //! `cargo xtask bench` builds it and runs it against each server in a round.
 
 mod client;
+mod clusters;
 mod copy;
 mod fairness;
 mod informers;
@@ -51,8 +52,14 @@ enum Command {
     Fairness(fairness::Arguments),
     /// Serve bytes from memory through the same TLS and HTTP, as the limit for reads
     Floor(limits::floor::Arguments),
+    /// Create clusters of hollow nodes, let them rest, and delete them
+    Clusters(clusters::Arguments),
+    /// Serve a simulated cloud with hollow nodes, for `clusters`
+    Cloud(clusters::cloud::Arguments),
     /// Write tables and plots of the results
     Report(report::Arguments),
+    /// Write tables and plots of the results of `clusters`
+    ClusterReport(report::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -73,9 +80,11 @@ fn run(command: Command) -> anyhow::Result<Value> {
     use tokio::runtime::Builder;
     let mut builder = match command {
         // These commands send few requests and receive much data, or are servers.
-        Command::Lists(_) | Command::Informers(_) | Command::Fairness(_) | Command::Floor(_) => {
-            Builder::new_multi_thread()
-        }
+        Command::Lists(_)
+        | Command::Informers(_)
+        | Command::Fairness(_)
+        | Command::Floor(_)
+        | Command::Cloud(_) => Builder::new_multi_thread(),
         // Here a handover between threads costs more than the work itself. One thread is never saturated: the
         // report shows its CPU time.
         _ => Builder::new_current_thread(),
@@ -95,6 +104,9 @@ async fn dispatch(command: Command) -> anyhow::Result<Value> {
         Command::Embedded(arguments) => limits::embedded::run(&arguments).await,
         Command::Fairness(arguments) => fairness::run(&arguments).await,
         Command::Floor(arguments) => limits::floor::run(&arguments).await,
+        Command::Clusters(arguments) => Box::pin(clusters::run(&arguments)).await,
+        Command::Cloud(arguments) => Box::pin(clusters::cloud::run(&arguments)).await,
         Command::Report(arguments) => report::run(&arguments),
+        Command::ClusterReport(arguments) => report::clusters(&arguments),
     }
 }

@@ -25,6 +25,11 @@ fn parse(text: &str) -> Result<(String, u32), String> {
 pub(crate) struct Reading(Vec<(String, f64, u64)>);
 
 impl Processes {
+    /// Observes these processes, by name and id.
+    pub(crate) fn of(pids: &[(&str, u32)]) -> Self {
+        Self { pids: pids.iter().map(|(name, pid)| ((*name).to_owned(), *pid)).collect() }
+    }
+
     /// Reads the statistics of all processes.
     pub(crate) fn read(&self) -> anyhow::Result<Reading> {
         let own = ("load".to_owned(), std::process::id());
@@ -43,8 +48,8 @@ impl Processes {
         Ok(Value::Object(used.collect()))
     }
 
-    /// Returns the resident memory of the process with this name, and its peak since [`Self::reset_peak`], in
-    /// bytes.
+    /// Returns the resident memory of the process with this name, its anonymous part, and its peak since
+    /// [`Self::reset_peak`], in bytes.
     pub(crate) fn memory(&self, name: &str) -> anyhow::Result<Option<Value>> {
         let Some((_, pid)) = self.pids.iter().find(|(own, _)| own == name) else { return Ok(None) };
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
@@ -52,7 +57,8 @@ impl Processes {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;
             line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
         };
-        Ok(Some(json!({"resident": field("VmRSS:"), "peak": field("VmHWM:")})))
+        let (resident, anonymous, peak) = (field("VmRSS:"), field("RssAnon:"), field("VmHWM:"));
+        Ok(Some(json!({"resident": resident, "anonymous": anonymous, "peak": peak})))
     }
 
     /// Makes the kernel take the current memory as the peak.
@@ -63,6 +69,12 @@ impl Processes {
             let _ = std::fs::write(format!("/proc/{pid}/clear_refs"), "5");
         }
     }
+}
+
+/// Returns the average number of processes in the last minute that run or wait for a core.
+pub(crate) fn load_average() -> Option<f64> {
+    let averages = std::fs::read_to_string("/proc/loadavg").ok()?;
+    averages.split_whitespace().next()?.parse().ok()
 }
 
 fn cpu(pid: u32) -> anyhow::Result<f64> {

@@ -1,7 +1,10 @@
-//! Machines of the cluster, and their actions.
+//! Machines of the cluster, their actions, and the topology that they follow.
 
 use anyhow::{Context, bail};
-use apiserver_types::{Machine, MachineDeployment, MachineOperation, OperationPhase, StepState};
+use apiserver_types::{
+    Cluster, Machine, MachineDeployment, MachineDeploymentTopology, MachineOperation, OperationPhase,
+    StepState, Topology,
+};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
@@ -23,7 +26,6 @@ pub(crate) struct Machines {
 #[derive(Debug, Clone)]
 pub(crate) struct Worker {
     pub(crate) name: String,
-    pub(crate) version: String,
     pub(crate) node: String,
     pub(crate) server: String,
 }
@@ -34,7 +36,6 @@ impl Worker {
         let provider_id = machine.spec.provider_id.as_deref()?;
         Some(Self {
             name: machine.name_any(),
-            version: machine.spec.version.clone()?,
             node: status.node_ref?.name,
             server: provider_id.rsplit('/').next()?.to_owned(),
         })
@@ -54,7 +55,8 @@ impl Machines {
         ListParams::default().labels(&format!("{CLUSTER_LABEL}={}", self.cluster))
     }
 
-    async fn list(&self) -> anyhow::Result<Vec<Machine>> {
+    /// Returns all Machines.
+    pub(crate) async fn list(&self) -> anyhow::Result<Vec<Machine>> {
         Ok(self.api().list(&self.of_cluster()).await?.items)
     }
 
@@ -72,21 +74,6 @@ impl Machines {
         Ok(workers)
     }
 
-    /// Returns a Machine as a worker.
-    pub(crate) async fn worker(&self, name: &str) -> anyhow::Result<Worker> {
-        let machine = self.api().get(name).await?;
-        Worker::of(&machine)
-            .with_context(|| format!("Machine {name} has no Node, no providerID or no version"))
-    }
-
-    /// Returns the version of the control plane.
-    pub(crate) async fn control_plane_version(&self) -> anyhow::Result<String> {
-        let machines = self.list().await?;
-        let found = machines.iter().find(|it| it.labels().contains_key(CONTROL_PLANE_LABEL));
-        let version = found.and_then(|machine| machine.spec.version.clone());
-        version.context("no Machine of the control plane has a version")
-    }
-
     /// Returns the first MachineDeployment and its number of replicas.
     pub(crate) async fn deployment(&self) -> anyhow::Result<(String, i32)> {
         let api: Api<MachineDeployment> = Api::namespaced(self.client.clone(), &self.namespace);
@@ -95,12 +82,43 @@ impl Machines {
         Ok((first.name_any(), first.spec.replicas.unwrap_or(1)))
     }
 
-    /// Scales a MachineDeployment by its subresource, as `kubectl scale` does.
-    pub(crate) async fn scale(&self, deployment: &str, replicas: i32) -> anyhow::Result<()> {
-        let api: Api<MachineDeployment> = Api::namespaced(self.client.clone(), &self.namespace);
-        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
-        let scaled = api.patch_scale(deployment, &PatchParams::default(), &patch).await;
-        scaled.map(|_| ()).with_context(|| format!("MachineDeployment {deployment} cannot be scaled"))
+    fn clusters(&self) -> Api<Cluster> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Returns the topology of the Cluster, if it has one.
+    pub(crate) async fn topology(&self) -> anyhow::Result<Option<Topology>> {
+        Ok(self.clusters().get(&self.cluster).await?.spec.topology)
+    }
+
+    /// Returns the topology of the example.
+    pub(crate) async fn topology_of_example(&self) -> anyhow::Result<Topology> {
+        let found = self.topology().await?;
+        found.with_context(|| {
+            format!("Cluster {} is from an older version of this command: start with --fresh", self.cluster)
+        })
+    }
+
+    /// Changes the topology of the Cluster.
+    async fn change(&self, topology: Value) -> anyhow::Result<()> {
+        let patch = Patch::Merge(json!({"spec": {"topology": topology}}));
+        let changed = self.clusters().patch(&self.cluster, &PatchParams::default(), &patch).await;
+        changed.map(|_| ()).with_context(|| format!("Cluster {} cannot be changed", self.cluster))
+    }
+
+    /// Sets the number of Machines of the first worker group.
+    pub(crate) async fn scale(&self, replicas: i32) -> anyhow::Result<()> {
+        let topology = self.topology_of_example().await?;
+        let mut groups = topology.workers.and_then(|it| it.machine_deployments).unwrap_or_default();
+        let first = groups.first_mut().context("the topology has no worker group")?;
+        first.replicas = Some(replicas);
+        // A merge patch replaces a list as a whole.
+        self.change(json!({"workers": {"machineDeployments": groups}})).await
+    }
+
+    /// Sets the Kubernetes version of the cluster.
+    pub(crate) async fn upgrade(&self, version: &str) -> anyhow::Result<()> {
+        self.change(json!({"version": version})).await
     }
 
     /// Requests the deletion of a Machine.
@@ -141,6 +159,12 @@ impl Machines {
         let done = steps.into_iter().filter(|step| step.state == StepState::Done);
         Ok(done.map(|step| step.name).collect())
     }
+}
+
+/// Returns the first worker group of a topology.
+pub(crate) fn first_group(topology: &Topology) -> anyhow::Result<&MachineDeploymentTopology> {
+    let groups = topology.workers.as_ref().and_then(|it| it.machine_deployments.as_ref());
+    groups.and_then(|groups| groups.first()).context("the topology has no worker group")
 }
 
 fn messages(operation: &MachineOperation) -> String {

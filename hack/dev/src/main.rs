@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
+use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use cloud::Cloud;
@@ -50,9 +51,12 @@ pub(crate) struct Arguments {
     /// Path of the server's binary
     #[arg(long, hide = true)]
     binary: PathBuf,
-    /// Path of the example's manifest
+    /// Paths of the example's manifests
+    #[arg(long, hide = true, required = true)]
+    manifest: Vec<PathBuf>,
+    /// Path of the manifest with the class of the example
     #[arg(long, hide = true)]
-    manifest: PathBuf,
+    class: PathBuf,
 }
 
 fn main() -> ExitCode {
@@ -107,8 +111,8 @@ async fn session(
         cloud::ADDRESS,
         home.shown("kubeconfig"),
     ))?;
-    let applied =
-        manifest::apply(&client, arguments.template.as_ref().unwrap_or(&arguments.manifest)).await?;
+    let files = arguments.template.as_ref().map_or(&arguments.manifest[..], std::slice::from_ref);
+    let applied = manifest::apply(&client, files, &arguments.class).await?;
     let Applied { namespace, cluster, is_new } = applied;
     let in_place = Scene::is_terminal() && !arguments.demo;
     let mut scene = Scene { client, server, cloud, namespace, cluster, in_place };
@@ -134,7 +138,7 @@ async fn suggestions(home: &Home, scene: &Scene<'_>) -> anyhow::Result<String> {
     let Scene { namespace, cluster, .. } = scene;
     let (own, workload) = (home.shown("kubeconfig"), home.shown(WORKLOAD_KUBECONFIG));
     let machines = Machines::new(&scene.client, namespace, cluster);
-    let (deployment, replicas) = machines.deployment().await?;
+    let scale = scaling(&machines, scene).await?;
     let workers = machines.workers().await?;
     let worker = workers.first().map(|worker| worker.name.as_str()).unwrap_or_default();
     let path = format!("/apis/cluster.x-k8s.io/v1beta2/namespaces/{namespace}/machines/{worker}");
@@ -142,10 +146,25 @@ async fn suggestions(home: &Home, scene: &Scene<'_>) -> anyhow::Result<String> {
         "\nThe cluster is ready. In another terminal, try:\n\n  \
          export KUBECONFIG={own}\n  \
          kubectl get kubeadmcontrolplanes,machinedeployments,machines,machineoperations -n {namespace}\n  \
-         kubectl scale machinedeployment {deployment} -n {namespace} --replicas {}\n  \
+         {scale}\n  \
          echo '{{\"type\": \"Hard\"}}' | kubectl create --raw {path}/reboot -f -\n  \
          kubectl delete cluster {cluster} -n {namespace}\n  \
-         kubectl --kubeconfig {workload} get pods -A -o wide",
-        replicas.saturating_add(1)
+         kubectl --kubeconfig {workload} get pods -A -o wide"
     ))
+}
+
+/// Returns the command that adds a worker. A topology would undo a change of its MachineDeployment.
+async fn scaling(machines: &Machines, scene: &Scene<'_>) -> anyhow::Result<String> {
+    let Scene { namespace, cluster, .. } = scene;
+    let Some(topology) = machines.topology().await? else {
+        let (deployment, replicas) = machines.deployment().await?;
+        let replicas = replicas.saturating_add(1);
+        return Ok(format!(
+            "kubectl scale machinedeployment {deployment} -n {namespace} --replicas {replicas}"
+        ));
+    };
+    let replicas = machines::first_group(&topology)?.replicas.unwrap_or(1).saturating_add(1);
+    let path = "/spec/topology/workers/machineDeployments/0/replicas";
+    let change = json!([{"op": "add", "path": path, "value": replicas}]);
+    Ok(format!("kubectl patch cluster {cluster} -n {namespace} --type json -p '{change}'"))
 }

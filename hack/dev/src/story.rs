@@ -1,4 +1,5 @@
-//! Story of a cluster: it is created, and its workers are scaled, rebooted, upgraded and deleted. Each step is checked.
+//! Story of a cluster: it is created, its workers are scaled and rebooted, it is upgraded, and a worker is deleted. Each
+//! step is checked.
 
 use std::io::Write;
 use std::path::Path;
@@ -6,22 +7,24 @@ use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use apiserver_cli::Tree;
+use kube::ResourceExt;
 use serde_json::json;
 
-use crate::machines::{Machines, Worker};
+use crate::machines::{self, Machines, Worker};
 use crate::tree::{Goal, Scene};
 use crate::workload::{Workload, kubectl_get_nodes};
 
 /// Number of workers in the example.
 const WORKERS: i32 = 3;
 
+/// Kubernetes version after the upgrade. The cloud has an image with it.
+const NEWEST: &str = "v1.33.1";
+
 /// A story, and what it has done so far.
 pub(crate) struct Story<'a, 'b> {
     scene: &'a mut Scene<'b>,
     machines: Machines,
     begun: Instant,
-    /// Names of Machines that earlier steps have changed.
-    touched: Vec<String>,
 }
 
 /// Writes a line to standard output.
@@ -32,7 +35,7 @@ pub(crate) fn say(line: &str) -> anyhow::Result<()> {
 impl<'a, 'b> Story<'a, 'b> {
     pub(crate) fn new(scene: &'a mut Scene<'b>) -> Self {
         let machines = Machines::new(&scene.client, &scene.namespace, &scene.cluster);
-        Self { scene, machines, begun: Instant::now(), touched: Vec::new() }
+        Self { scene, machines, begun: Instant::now() }
     }
 
     fn begin(&mut self, title: &str) -> anyhow::Result<()> {
@@ -60,36 +63,34 @@ impl<'a, 'b> Story<'a, 'b> {
 
     /// Scales the workers from three to four.
     pub(crate) async fn scale(&mut self) -> anyhow::Result<()> {
-        let (deployment, replicas) = self.machines.deployment().await?;
+        let topology = self.machines.topology_of_example().await?;
+        let group = machines::first_group(&topology)?;
+        let (name, replicas) = (&group.name, group.replicas.unwrap_or(1));
         if replicas != WORKERS {
-            self.begin(&format!("scale MachineDeployment {deployment} to {WORKERS}, as at the start"))?;
-            Box::pin(self.scale_to(&deployment, replicas, WORKERS)).await?;
+            self.begin(&format!("scale worker group {name} to {WORKERS}, as at the start"))?;
+            Box::pin(self.scale_to(replicas, WORKERS)).await?;
         }
-        self.begin(&format!("scale MachineDeployment {deployment} to {}", WORKERS + 1))?;
-        Box::pin(self.scale_to(&deployment, WORKERS, WORKERS + 1)).await
+        self.begin(&format!("scale worker group {name} to {}", WORKERS + 1))?;
+        Box::pin(self.scale_to(WORKERS, WORKERS + 1)).await
     }
 
-    async fn scale_to(&mut self, deployment: &str, from: i32, to: i32) -> anyhow::Result<()> {
+    async fn scale_to(&mut self, from: i32, to: i32) -> anyhow::Result<()> {
         let others = self.machines.count().await?.saturating_sub(usize::try_from(from)?);
-        self.machines.scale(deployment, to).await?;
-        let goal = Goal { machines: Some(others + usize::try_from(to)?), gone: None };
+        self.machines.scale(to).await?;
+        let goal = Goal { machines: Some(others + usize::try_from(to)?), ..Goal::default() };
         Box::pin(self.scene.until_ready(&goal)).await?;
         self.end(&format!("{to} workers are Ready"))
     }
 
-    /// Returns a worker that no earlier step has changed. One for which `prefers` returns true comes first.
-    async fn choose(&mut self, prefers: impl Fn(&Worker) -> bool) -> anyhow::Result<Worker> {
-        let mut workers = self.machines.workers().await?;
-        workers.retain(|worker| !self.touched.contains(&worker.name));
-        let preferred = workers.iter().find(|worker| prefers(worker)).or_else(|| workers.first());
-        let chosen = preferred.context("no worker is left")?.clone();
-        self.touched.push(chosen.name.clone());
-        Ok(chosen)
+    /// Returns a worker.
+    async fn choose(&self) -> anyhow::Result<Worker> {
+        let workers = self.machines.workers().await?;
+        workers.first().cloned().context("the cluster has no worker")
     }
 
     /// Reboots a worker. Its Node must be drained before.
     pub(crate) async fn reboot(&mut self, workload: &Workload) -> anyhow::Result<()> {
-        let worker = self.choose(|_| true).await?;
+        let worker = self.choose().await?;
         self.begin(&format!("reboot Machine {}", worker.name))?;
         workload.run_pod(&worker.node).await?;
         let before = workload.node(&worker.node).await?;
@@ -128,45 +129,42 @@ impl<'a, 'b> Story<'a, 'b> {
         self.end(&format!("{operation} is Complete; the Node was drained and Nova rebooted the server once"))
     }
 
-    /// Upgrades a worker to the version of the control plane.
+    /// Upgrades the whole cluster by one field of its topology.
     pub(crate) async fn upgrade(&mut self, workload: &Workload) -> anyhow::Result<()> {
-        let to = self.machines.control_plane_version().await?;
-        let worker = self.choose(|worker| worker.version != to).await?;
-        ensure!(worker.version != to, "all workers have version {to} already; start with --fresh");
-        self.begin(&format!("upgrade Machine {} from {} to {to}", worker.name, worker.version))?;
-        let (calls, _) = self.state_of(&worker, "rebuild")?;
-        let operation = self.machines.act(&worker.name, "upgrade", &json!({"version": to})).await?;
-        let machines = &self.machines;
-        Box::pin(self.scene.until(async |_| machines.incomplete(&operation).await)).await?;
-        self.check_steps(&operation).await?;
-        let (made, _) = self.state_of(&worker, "rebuild")?;
+        let from = self.machines.topology_of_example().await?.version;
+        if from == NEWEST {
+            return say(&format!(
+                "\nThe cluster has version {NEWEST} already. --fresh starts again with an older one."
+            ));
+        }
+        self.begin(&format!("upgrade Cluster {} from {from} to {NEWEST}", self.scene.cluster))?;
+        let before = self.machines.list().await?;
+        self.machines.upgrade(NEWEST).await?;
+        let goal = Goal { machines: Some(before.len()), version: Some(NEWEST.to_owned()), ..Goal::default() };
+        Box::pin(self.scene.until_ready(&goal)).await?;
+        let after = self.machines.list().await?;
+        let kept = before.iter().find(|old| after.iter().any(|new| new.uid() == old.uid()));
         ensure!(
-            made == calls + 1,
-            "Nova received {} rebuilds of {} instead of one",
-            made - calls,
-            worker.server
+            kept.is_none(),
+            "Machine {} was not replaced",
+            kept.map(ResourceExt::name_any).unwrap_or_default()
         );
-        let after = self.machines.worker(&worker.name).await?;
-        ensure!(after.version == to, "Machine {} has version {} instead of {to}", worker.name, after.version);
-        ensure!(after.server == worker.server, "Machine {} has another server now", worker.name);
-        Box::pin(self.scene.until_ready(&Goal::default())).await?;
-        let node = workload.node(&after.node).await?;
-        ensure!(node.version == to, "the kubelet of Node {} has version {}", node.name, node.version);
-        ensure!(node.is_schedulable, "Node {} is still cordoned", node.name);
+        for node in workload.nodes().await?.values() {
+            ensure!(node.version == NEWEST, "the kubelet of Node {} has version {}", node.name, node.version);
+        }
         self.end(&format!(
-            "{operation} is Complete; Nova rebuilt the server, and the Node joined again with {to}"
+            "all {} Machines were replaced, first the control plane, then the workers",
+            after.len()
         ))
     }
 
     /// Deletes a Machine. Its MachineSet must create another one.
     pub(crate) async fn delete(&mut self, workload: &Workload) -> anyhow::Result<()> {
-        let to = self.machines.control_plane_version().await?;
-        // One that an earlier run has upgraded, so that the next run finds workers that it can upgrade.
-        let worker = self.choose(|worker| worker.version == to).await?;
+        let worker = self.choose().await?;
         self.begin(&format!("delete Machine {}", worker.name))?;
         let count = self.machines.count().await?;
         self.machines.delete(&worker.name).await?;
-        let goal = Goal { machines: Some(count), gone: Some(worker.name.clone()) };
+        let goal = Goal { machines: Some(count), gone: Some(worker.name.clone()), ..Goal::default() };
         Box::pin(self.scene.until_ready(&goal)).await?;
         ensure!(self.scene.cloud.server(&worker.server).is_none(), "server {} still exists", worker.server);
         let nodes = workload.nodes().await?;

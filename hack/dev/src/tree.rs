@@ -36,6 +36,8 @@ pub(crate) struct Goal {
     pub(crate) machines: Option<usize>,
     /// Name of a Machine that must be gone.
     pub(crate) gone: Option<String>,
+    /// Kubernetes version of all Machines, if it is known.
+    pub(crate) version: Option<String>,
 }
 
 impl Scene<'_> {
@@ -120,6 +122,10 @@ fn open(tree: &Tree, goal: &Goal) -> Vec<String> {
     let count = machines(tree);
     if let Some(wanted) = goal.machines.filter(|wanted| *wanted != count) {
         open.push(format!("{count} Machines instead of {wanted}"));
+    }
+    if let Some(wanted) = &goal.version {
+        let others = nodes.iter().filter(|node| node.kind == "Machine" && node.version != *wanted);
+        open.extend(others.map(|node| format!("Machine {} has version {}", node.name, node.version)));
     }
     let is_gone = |name: &String| !nodes.iter().any(|node| node.kind == "Machine" && node.name == *name);
     if let Some(name) = goal.gone.as_ref().filter(|name| !is_gone(name)) {

@@ -2,6 +2,7 @@
 
 - The root folder of a server is an overlay on the folder GUEST_ROOT. No image is downloaded or copied. The folder
   /var/lib/guest-disk of a server is on no overlay, because containerd's own overlays need such a folder.
+- The property kubernetes_release of an image names the release of its servers. The folder has programs of several.
 - Nova creates a config drive for LXC servers, but they cannot read it. So its content is written into the root folder,
   where cloud-init looks for it, too.
 - Addresses are fixed, because this OpenStack has no DHCP agent.
@@ -52,6 +53,17 @@ def data_disk(instance):
     return (loop_devices(file) or output('losetup', '--find', '--show', '--partscan', file))[0]
 
 
+def choose_release(rootfs, release):
+    """Links kubeadm and kubelet of a release of Kubernetes, unless it is the one in /usr/bin."""
+    folder = os.path.join('opt/kubernetes', release)
+    if not release or not os.path.isdir(os.path.join(GUEST_ROOT, folder)):
+        return
+    for program in os.listdir(os.path.join(GUEST_ROOT, folder)):
+        link = os.path.join(rootfs, 'usr/bin', program)
+        os.remove(link)
+        os.symlink(os.path.join('/', folder, program), link)
+
+
 def without_dhcp(network_info):
     for vif in network_info or []:
         for subnet in vif['network']['subnets']:
@@ -68,6 +80,8 @@ class GuestDriver(driver.LibvirtDriver):
             os.makedirs(path_of(instance, name), exist_ok=True)
         options = f'lowerdir={GUEST_ROOT},upperdir={path_of(instance, "upper")},workdir={path_of(instance, "work")}'
         subprocess.run(('mount', '-t', 'overlay', 'overlay', '-o', options, path_of(instance, 'rootfs')), check=True)
+        # Nova passes no name of the image, but an instance inherits the image's properties.
+        choose_release(path_of(instance, 'rootfs'), instance.system_metadata.get('image_kubernetes_release', ''))
 
     def _create_domain_cleanup_lxc(self, instance):
         # A container that runs has its own mount namespace.

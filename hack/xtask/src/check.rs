@@ -5,16 +5,17 @@ use std::time::Instant;
 use anyhow::bail;
 
 use crate::suites::Suites;
-use crate::{language, layers, modules, prerequisites, run};
+use crate::{language, layers, modules, prerequisites, run, runbooks};
 
 /// Check: its name, the remedy for a failure, and the function that runs it.
 type Check = (&'static str, &'static str, fn() -> anyhow::Result<()>);
 
-const CHECKS: [Check; 8] = [
+const CHECKS: [Check; 9] = [
     ("format", "cargo fmt --all", format),
     ("layers", "cargo xtask generate, or remove the dependency", layers::check),
     ("modules", "cargo xtask generate, or remove the import", modules::check),
     ("language", "use the terms of docs/glossary.md", language::check),
+    ("runbooks", "write the page, then cargo xtask generate", runbooks::check),
     (
         "one TLS provider",
         "find the crate that enables `ring`: cargo tree -e features -i rustls",

@@ -9,8 +9,8 @@ use clap::Args;
 
 use crate::{prerequisites, run};
 
-/// Starts Capstan with a simulated OpenStack, creates the cluster of manifests/examples/quickstart.yaml, and scales,
-/// reboots, upgrades and deletes workers. All state is in `.dev`, including the kubeconfigs.
+/// Starts Capstan with a simulated OpenStack, and creates the cluster of manifests/examples/quickstart.yaml. Then scales,
+/// reboots and deletes workers, and upgrades the cluster. All state is in `.dev`, including the kubeconfigs.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Port to serve on
@@ -38,7 +38,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let binary = target.join("debug/dev");
     let mut dev = Command::new(&binary);
     dev.arg("--home").arg(root.join(".dev")).arg("--binary").arg(target.join("debug/capstan"));
-    dev.arg("--manifest").arg(root.join("manifests/examples/quickstart.yaml"));
+    dev.arg("--class").arg(root.join("manifests/classes/openstack.yaml"));
+    for example in ["credentials.yaml", "quickstart.yaml"] {
+        dev.arg("--manifest").arg(root.join("manifests/examples").join(example));
+    }
     dev.args(["--port", &arguments.port.to_string()]);
     dev.args(arguments.fresh.then_some("--fresh")).args(arguments.demo.then_some("--demo"));
     if let Some(template) = &arguments.template {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::run;
 
 /// Crates and the dependencies that they must not have, with the reason.
-const FORBIDDEN: [(&str, &[&str], &str); 11] = [
+const FORBIDDEN: [(&str, &[&str], &str); 12] = [
     ("apiserver-conversion", &["tokio", "hyper", "apiserver-", "storage-"], "it only converts JSON"),
     (
         "apiserver-structured-merge",
@@ -45,6 +45,11 @@ const FORBIDDEN: [(&str, &[&str], &str); 11] = [
         "controllers-",
         &["storage-", "apiserver-machinery", "apiserver-registry", "apiserver-http"],
         "controllers are clients",
+    ),
+    (
+        "controllers-topology",
+        &["tokio", "http", "hyper", "kube", "controllers-"],
+        "it only computes patches and variables, and the registry uses it",
     ),
     ("apiserver-access", &["apiserver-", "storage-"], "it is independent of kinds and of stores"),
     ("apiserver-executor", &["apiserver-", "storage-"], "it is independent of kinds and of HTTP"),

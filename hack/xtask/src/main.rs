@@ -1,5 +1,7 @@
 //! Command `cargo xtask`: the development tool of this repository.
 
+#[cfg(test)]
+mod addons;
 mod bench;
 mod check;
 mod conformance;
@@ -15,8 +17,11 @@ mod manifests;
 mod modules;
 mod prerequisites;
 mod run;
+mod runbooks;
 mod suites;
 mod test;
+#[cfg(test)]
+mod upstream_scenarios;
 
 use std::process::ExitCode;
 
@@ -66,7 +71,8 @@ fn guests() -> anyhow::Result<()> {
 
 fn generate() -> anyhow::Result<()> {
     layers::generate()?;
-    modules::generate()
+    modules::generate()?;
+    runbooks::generate()
 }
 
 fn main() -> ExitCode {

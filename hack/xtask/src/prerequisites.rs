@@ -183,8 +183,21 @@ pub(crate) fn cargo_deny() -> anyhow::Result<PathBuf> {
 
 /// Returns the path of a Go program of a module in `hack/tools`. Builds it once into the cache.
 pub(crate) fn go_tool(set: &str, module: &str, package: &str, name: &str) -> anyhow::Result<PathBuf> {
-    let module_directory = run::root()?.join("hack/tools").join(set);
-    let version = pinned(&module_directory.join("go.mod"), module)?;
+    let version = version(set, module)?;
+    // Modules of Kubernetes with version 0.36 belong to release 1.36. The programs do not start with another version.
+    let release = version.strip_prefix("v0.").filter(|_| module.starts_with("k8s.io/"));
+    let release = release.map_or_else(|| version.clone(), |rest| format!("v1.{rest}"));
+    go_release(set, &version, package, name, &release)
+}
+
+/// Returns the path of a program of Kubernetes that is built from the pinned sources, and says that it is this release
+/// of the same minor.
+pub(crate) fn kubernetes_as(name: &str, release: &str) -> anyhow::Result<PathBuf> {
+    go_release("kubernetes", release, &format!("k8s.io/kubernetes/cmd/{name}"), name, release)
+}
+
+/// Builds a Go program into the folder `<set>-<version>` of the cache, unless it is there.
+fn go_release(set: &str, version: &str, package: &str, name: &str, release: &str) -> anyhow::Result<PathBuf> {
     let home = run::cache()?.join("tools").join(format!("{set}-{version}"));
     let binary = home.join(name);
     if binary.exists() {
@@ -203,9 +216,6 @@ pub(crate) fn go_tool(set: &str, module: &str, package: &str, name: &str) -> any
         return Ok(binary);
     }
     eprintln!("building {name} {version}, once (kube-apiserver takes about ten minutes)");
-    // Modules of Kubernetes with version 0.36 belong to release 1.36. The programs do not start with another version.
-    let release = version.strip_prefix("v0.").filter(|_| module.starts_with("k8s.io/"));
-    let release = release.map_or_else(|| version.clone(), |rest| format!("v1.{rest}"));
     let mut numbers = release.trim_start_matches('v').split('.');
     let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
     let base = "k8s.io/component-base/version";
@@ -215,7 +225,7 @@ pub(crate) fn go_tool(set: &str, module: &str, package: &str, name: &str) -> any
     let unfinished = home.join(format!("{name}.unfinished"));
     let mut command = Command::new("go");
     command.args(["build", "-trimpath", "-ldflags", &flags, "-o"]).arg(&unfinished).arg(package);
-    command.current_dir(&module_directory).env("CGO_ENABLED", "0");
+    command.current_dir(run::root()?.join("hack/tools").join(set)).env("CGO_ENABLED", "0");
     run::shown(&mut command)?;
     std::fs::rename(&unfinished, &binary)
         .with_context(|| format!("{}: cannot be renamed to its final name", binary.display()))?;

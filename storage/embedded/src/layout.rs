@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use redb::{Builder, Database, DatabaseError, ReadableDatabase, StorageError, TableDefinition};
 use storage_contract::{Key, Revision, StoreError};
@@ -58,6 +59,13 @@ pub(crate) const FIRST: Revision = Revision::new(1);
 /// newest writes are in memory; redb's own default of 1 GiB would hold them twice.
 const PAGE_CACHE_BYTES: usize = 32 * 1024 * 1024;
 
+/// Time to wait for the lock of the file. A process that has closed the file can still hold the lock for a moment: in a
+/// child process between its fork and its start of another program.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
+
+/// Interval between two attempts to take the lock.
+const LOCK_INTERVAL: Duration = Duration::from_millis(20);
+
 /// Opens the database. A new one begins at revision `first`.
 pub(crate) fn open(path: &Path, first: Revision) -> Result<Opened, OpenError> {
     let io = |source| OpenError::Io { path: path.to_owned(), source };
@@ -65,12 +73,20 @@ pub(crate) fn open(path: &Path, first: Revision) -> Result<Opened, OpenError> {
         private_directory(directory).map_err(io)?;
     }
     let unusable = |detail: String| OpenError::Unusable { path: path.to_owned(), detail };
-    let file = private_file(path).map_err(io)?;
-    let database = match Builder::new().set_cache_size(PAGE_CACHE_BYTES).create_file(file) {
-        Ok(database) => database,
-        Err(DatabaseError::DatabaseAlreadyOpen) => return Err(OpenError::InUse { path: path.to_owned() }),
-        Err(DatabaseError::Storage(StorageError::Io(source))) => return Err(io(source)),
-        Err(error) => return Err(unusable(error.to_string())),
+    let begun = Instant::now();
+    let database = loop {
+        let file = private_file(path).map_err(io)?;
+        match Builder::new().set_cache_size(PAGE_CACHE_BYTES).create_file(file) {
+            Ok(database) => break database,
+            Err(DatabaseError::DatabaseAlreadyOpen) if begun.elapsed() < LOCK_WAIT => {
+                std::thread::sleep(LOCK_INTERVAL);
+            }
+            Err(DatabaseError::DatabaseAlreadyOpen) => {
+                return Err(OpenError::InUse { path: path.to_owned() });
+            }
+            Err(DatabaseError::Storage(StorageError::Io(source))) => return Err(io(source)),
+            Err(error) => return Err(unusable(error.to_string())),
+        }
     };
     let Metadata { format, store, was_open, is_migrated } =
         prepare(&database, first).map_err(|error| unusable(error.to_string()))?;

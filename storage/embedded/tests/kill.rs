@@ -120,7 +120,12 @@ fn a_killed_process_loses_nothing_it_acknowledged() {
         compared += runtime.block_on(check(&path, &acknowledged, round));
     }
     assert!(total > 100, "the writers hardly wrote: {total} acknowledgements in {ROUNDS} rounds");
-    assert!(compared * 2 > total, "of {total} acknowledgements only {compared} were still in the log");
+    // A fast machine writes many more in each round than the compaction leaves in the log.
+    let kept = usize::try_from(KEPT * ROUNDS).unwrap();
+    assert!(
+        compared * 2 > total.min(kept),
+        "of {total} acknowledgements only {compared} were still in the log"
+    );
 }
 
 type State = BTreeMap<Key, Entry>;

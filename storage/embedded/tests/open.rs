@@ -4,6 +4,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use bytes::Bytes;
 use storage_contract::{Key, KeyRange, ListOptions, Revision, Store, StoreError};
@@ -19,6 +20,19 @@ async fn a_second_instance_reports_that_the_file_is_in_use() {
     let _first = EmbeddedStore::open(&path).unwrap();
     let error = EmbeddedStore::open(&path).unwrap_err();
     assert!(matches!(error, OpenError::InUse { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_store_that_closes_in_a_moment_is_waited_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.redb");
+    let first = EmbeddedStore::open(&path).unwrap();
+    let closing = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(200));
+        drop(first);
+    });
+    EmbeddedStore::open(&path).unwrap();
+    closing.join().unwrap();
 }
 
 #[tokio::test]

@@ -150,11 +150,14 @@ impl Cluster {
 
     /// Returns the servers whose API server works. One whose member has left etcd does not: it uses that member alone.
     pub(crate) fn serving(&self) -> BTreeSet<String> {
-        let nodes = lock(&self.nodes).clone();
+        let nodes = lock(&self.nodes);
+        let running = nodes.values().filter(|node| node.control_plane && node.running);
+        let running: Vec<(String, String)> =
+            running.map(|node| (node.server.clone(), node.name.clone())).collect();
+        drop(nodes);
         let etcd = lock(&self.etcd);
-        let is_member = |node: &HollowNode| self.pki.etcd.is_none() || etcd.named(&node.name).is_some();
-        let serves = |node: &&HollowNode| node.control_plane && node.running && is_member(node);
-        nodes.values().filter(serves).map(|node| node.server.clone()).collect()
+        let serves = |name: &str| self.pki.etcd.is_none() || etcd.named(name).is_some();
+        running.into_iter().filter(|(_, name)| serves(name)).map(|(server, _)| server).collect()
     }
 
     /// Returns true if a server of the control plane runs.

@@ -18,11 +18,38 @@ use crate::{kubeadm, kubelet, lock};
 /// Interval of looks at the cloud.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Ticks between two looks at nodes and pods.
-const TICKS_PER_TEND: u64 = 3;
+/// Interval of looks at nodes and pods.
+const TEND_INTERVAL: Duration = Duration::from_millis(60);
 
-/// Ticks between two looks at what has to be saved.
-const TICKS_PER_SAVE: u64 = 25;
+/// Interval of looks at what has to be saved.
+const SAVE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Pause after work as a multiple of its duration: with hundreds of clusters, looks become rare instead of taking all of
+/// the processor.
+const PAUSE_FACTOR: u32 = 4;
+
+/// Time of the next execution of regular work.
+#[derive(Debug)]
+struct Pace {
+    interval: Duration,
+    next: Instant,
+}
+
+impl Pace {
+    fn new(interval: Duration) -> Self {
+        Self { interval, next: Instant::now() + interval }
+    }
+
+    fn is_due(&self) -> bool {
+        Instant::now() >= self.next
+    }
+
+    /// Records that the work was done, which began at this time.
+    fn done(&mut self, begun: Instant) {
+        let now = Instant::now();
+        self.next = now + self.interval.max(now.duration_since(begun) * PAUSE_FACTOR);
+    }
+}
 
 /// A server as of the last look.
 #[derive(Debug)]
@@ -37,7 +64,7 @@ pub(crate) async fn run(lab: Arc<Lab>, earlier: Vec<SavedServer>) {
     let mut guests = resumed(&lab, &earlier);
     let mut file = StateFile::new(&lab);
     let mut seen = 0;
-    let mut ticks = 0_u64;
+    let [mut looks, mut tends, mut saves] = [TICK / 2, TEND_INTERVAL, SAVE_INTERVAL].map(Pace::new);
     let mut interval = tokio::time::interval(TICK);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -45,17 +72,22 @@ pub(crate) async fn run(lab: Arc<Lab>, earlier: Vec<SavedServer>) {
             _ = interval.tick() => {}
             () = lab.stop.cancelled() => break,
         }
+        let begun = Instant::now();
         let revision = lab.hypervisor.revision();
-        if revision != seen {
+        if revision != seen && looks.is_due() {
             seen = revision;
             follow(&lab, &mut guests);
+            looks.done(begun);
         }
-        ticks += 1;
-        if ticks.is_multiple_of(TICKS_PER_TEND) {
+        let begun = Instant::now();
+        if tends.is_due() {
             lab.tend().await;
+            tends.done(begun);
         }
-        if ticks.is_multiple_of(TICKS_PER_SAVE) {
+        let begun = Instant::now();
+        if saves.is_due() {
             file.save(&lab, &guests).await;
+            saves.done(begun);
         }
     }
     file.save(&lab, &guests).await;
@@ -74,17 +106,18 @@ fn resumed(lab: &Lab, earlier: &[SavedServer]) -> BTreeMap<String, Guest> {
 
 /// Compares the servers with the last look.
 fn follow(lab: &Arc<Lab>, guests: &mut BTreeMap<String, Guest>) {
-    let servers = Arc::new(lab.hypervisor.servers());
+    let servers = lab.hypervisor.servers().into_iter().map(|server| (server.id.clone(), server));
+    let servers: Arc<BTreeMap<String, GuestServer>> = Arc::new(servers.collect());
     lab.set_servers(Arc::clone(&servers));
     guests.retain(|id, guest| {
-        let exists = servers.iter().any(|server| server.id == *id);
+        let exists = servers.contains_key(id);
         if !exists {
             power_off(lab, guest);
             lock(&lab.boots).remove(id);
         }
         exists
     });
-    for server in servers.iter() {
+    for server in servers.values() {
         match guests.get_mut(&server.id) {
             None if server.running && server.boots > 0 => {
                 let boot = first_boot(lab, server);

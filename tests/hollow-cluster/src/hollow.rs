@@ -105,6 +105,12 @@ impl HollowClusters {
         leader.map(|member| member.name.clone())
     }
 
+    /// Returns the number of times at which etcd lost its quorum.
+    #[must_use]
+    pub fn quorum_losses(&self, endpoint: SocketAddr) -> u64 {
+        self.cluster(endpoint).map(|cluster| lock(&cluster.etcd).quorum_losses).unwrap_or_default()
+    }
+
     /// Returns the reason for which a server, by name or id, did not become a node.
     #[must_use]
     pub fn boot_error(&self, server: &str) -> Option<String> {

@@ -51,7 +51,8 @@ pub(crate) struct Lab {
     /// Cluster of each server that has become a node.
     pub(crate) registered: Mutex<BTreeMap<String, SocketAddr>>,
     clusters: Mutex<BTreeMap<SocketAddr, Arc<Cluster>>>,
-    servers: Mutex<Arc<Vec<GuestServer>>>,
+    /// Servers by id.
+    servers: Mutex<Arc<BTreeMap<String, GuestServer>>>,
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
 }
@@ -167,7 +168,7 @@ impl Lab {
         }
     }
 
-    pub(crate) fn set_servers(&self, servers: Arc<Vec<GuestServer>>) {
+    pub(crate) fn set_servers(&self, servers: Arc<BTreeMap<String, GuestServer>>) {
         *lock(&self.servers) = servers;
     }
 
@@ -182,9 +183,8 @@ impl Lab {
     /// Returns true if connections to the endpoint reach an API server that works.
     fn is_routed(&self, cluster: &Cluster) -> bool {
         let servers = Arc::clone(&lock(&self.servers));
-        let serving = cluster.serving();
         let leads_to = |server: &GuestServer| self.options.routes.leads_to(cluster.address.ip(), server);
-        servers.iter().any(|server| serving.contains(&server.id) && leads_to(server))
+        cluster.serving().iter().filter_map(|id| servers.get(id)).any(leads_to)
     }
 
     /// Starts or stops the API of a cluster.

@@ -53,6 +53,10 @@ pub struct Inventory {
     pub load_balancers: Vec<InventoryItem>,
     /// User data of each server in the original form, by server id. Users cannot read it from Nova.
     pub user_data: BTreeMap<String, String>,
+    /// Availability zone of each server and volume, by its id.
+    pub zones: BTreeMap<String, String>,
+    /// Name of each server's flavor, by the id of the server.
+    pub flavors: BTreeMap<String, String>,
 }
 
 impl Inventory {
@@ -82,7 +86,11 @@ impl Inventory {
         let images = images.filter(|image| !state.seeds.contains(text(image, "id")));
         let user = state.users.iter().find(|user| user.project_id == id).map(|user| user.id.as_str());
         let pairs = state.key_pairs.iter().filter(|pair| Some(pair.user_id.as_str()) == user);
+        let zones = servers().map(|it| (it.id.clone(), it.zone.clone()));
+        let zones = zones.chain(volumes.clone().map(|it| (it.id.clone(), it.zone.clone()))).collect();
         Self {
+            zones,
+            flavors: servers().map(|it| (it.id.clone(), it.flavor.name.clone())).collect(),
             servers: servers().map(|server| item(&server.id, &server.name)).collect(),
             server_groups: groups.map(|group| item(&group.id, &group.name)).collect(),
             volumes: volumes

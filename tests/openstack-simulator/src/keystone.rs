@@ -11,6 +11,7 @@ use crate::object::{Object, object};
 use crate::options::SimulatorOptions;
 use crate::state::CloudState;
 
+mod application_credentials;
 mod authentication;
 mod catalog;
 mod regions;
@@ -69,6 +70,11 @@ pub(crate) struct ApplicationCredential {
     pub(crate) project_id: String,
     #[serde(default)]
     pub(crate) expires_at: Option<Timestamp>,
+    #[serde(default)]
+    pub(crate) description: String,
+    /// It may create others.
+    #[serde(default)]
+    pub(crate) unrestricted: bool,
 }
 
 /// Token that was issued.
@@ -141,8 +147,8 @@ pub(crate) fn handle(
             let caller = caller(state, request, now).ok_or_else(|| unauthorized(request))?;
             if caller.admin { Err(not_found_page()) } else { Err(forbidden("list_users")) }
         }
-        (&Method::GET, ["v3", "users", user, "application_credentials", id]) => {
-            application_credential(state, request, now, (user, id))
+        (_, ["v3", "users", user, "application_credentials", path @ ..]) => {
+            application_credentials::handle(state, request, now, (user, path))
         }
         _ if caller(state, request, now).is_none() => Err(unauthorized(request)),
         _ => Err(not_found_page()),
@@ -189,28 +195,6 @@ fn revoke(state: &mut CloudState, request: &Request, now: Timestamp) -> HandlerR
     let id = subject(state, request, now)?.0.to_owned();
     state.tokens.remove(&id);
     Ok(Reply::empty(StatusCode::NO_CONTENT))
-}
-
-fn application_credential(
-    state: &CloudState,
-    request: &Request,
-    now: Timestamp,
-    (user, id): (&str, &str),
-) -> HandlerResult {
-    let caller = caller(state, request, now).ok_or_else(|| unauthorized(request))?;
-    if caller.user_id != *user && !caller.admin {
-        return Err(forbidden("get_application_credential"));
-    }
-    let held = state.application_credentials.iter().find(|held| held.id == id && held.user_id == user);
-    let missing = || refusal(StatusCode::NOT_FOUND, &format!("Could not find Application Credential: {id}."));
-    let held = held.ok_or_else(missing)?;
-    let expires = held.expires_at.map(|time| time.strftime("%Y-%m-%dT%H:%M:%S.000000").to_string());
-    let own = format!("{}{}", request.base_url, request.path);
-    Ok(Reply::ok(&json!({"application_credential": {
-        "id": held.id, "name": held.name, "description": null, "project_id": held.project_id,
-        "roles": roles(caller.admin, caller.reader), "expires_at": expires, "unrestricted": false, "system": null,
-        "links": {"self": own},
-    }})))
 }
 
 fn project_view(project: &Project, base_url: &str) -> Value {

@@ -18,6 +18,8 @@ pub struct SimulatorOptions {
     pub build_time: Duration,
     /// Time from the reboot call of a server to ACTIVE.
     pub reboot_time: Duration,
+    /// Time from the call of a soft reboot to ACTIVE, if another: a guest that does not react makes it long.
+    pub soft_reboot_time: Option<Duration>,
     /// Time from the rebuild call of a server to ACTIVE.
     pub rebuild_time: Duration,
     /// Time from the start or stop call of a server to its end.
@@ -60,6 +62,7 @@ impl Default for SimulatorOptions {
             latency: Duration::ZERO,
             build_time: Duration::from_millis(300),
             reboot_time: Duration::from_secs(1),
+            soft_reboot_time: None,
             rebuild_time: Duration::from_millis(500),
             power_time: Duration::from_millis(300),
             delete_time: Duration::from_millis(300),

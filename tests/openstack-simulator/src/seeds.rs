@@ -98,6 +98,8 @@ fn seed_users(state: &mut CloudState, now: Timestamp) {
             user_id: user.id.clone(),
             project_id: project.id.clone(),
             expires_at: None,
+            description: String::new(),
+            unrestricted: false,
         });
         state.key_pairs.push(KeyPair {
             id: u64::try_from(state.key_pairs.len()).unwrap_or_default() + 1,

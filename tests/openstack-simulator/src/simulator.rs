@@ -119,6 +119,12 @@ impl Simulator {
         self.cloud.inject(fault);
     }
 
+    /// Returns the injected errors that still affect calls. One that is used up is not among them, also while its call
+    /// is delayed.
+    pub fn faults(&self) -> Vec<InjectedFault> {
+        self.cloud.faults.all()
+    }
+
     /// Removes all injected errors.
     pub fn clear_faults(&self) {
         self.cloud.faults.clear();
@@ -133,6 +139,12 @@ impl Simulator {
     /// Sets when the application credential of a project's user expires. Returns false if there is no such project.
     pub fn set_credential_expiry(&self, project: &str, expires_at: Timestamp) -> bool {
         self.cloud.set_credential_expiry(project, expires_at)
+    }
+
+    /// Returns the names of the application credentials of all users.
+    #[must_use]
+    pub fn application_credentials(&self) -> Vec<String> {
+        self.cloud.read(|state| state.application_credentials.iter().map(|held| held.name.clone()).collect())
     }
 
     /// Gives a user the role `reader` only, or `member` again. Returns false if there is no such user.

@@ -7,23 +7,31 @@ use anyhow::bail;
 use apiserver_access::User;
 use apiserver_http::InProcess;
 use apiserver_types::{
-    Cluster, Machine, MachineDeployment, MachineOperation, MachineSet, OpenStackCluster,
-    OpenStackFloatingIPPool, OpenStackMachine, OpenStackMachineTemplate, OpenStackServer, OperationPhase,
+    Cluster, ClusterClass, Machine, MachineDeployment, MachineHealthCheck, MachineOperation, MachineSet,
+    OpenStackCluster, OpenStackFloatingIPPool, OpenStackMachine, OpenStackMachineTemplate, OpenStackServer,
+    OperationPhase,
 };
 use controllers_infrastructure::CloudConnector;
 use controllers_infrastructure_openstack::{AllowedEndpoints, OpenStackConnector};
 use controllers_operations::OperationContext;
 use controllers_reconcilers::cluster::{self, ClusterReconciler};
+use controllers_reconcilers::cluster_class::{self, ClusterClassReconciler};
+use controllers_reconcilers::cluster_topology::{self, ClusterTopologyReconciler};
 use controllers_reconcilers::machine::{self, MachineReconciler};
 use controllers_reconcilers::machine_deployment::{self, MachineDeploymentReconciler};
+use controllers_reconcilers::machine_health_check::{self, MachineHealthCheckReconciler};
 use controllers_reconcilers::machine_set::{self, MachineSetReconciler};
 use controllers_reconcilers::openstack_cluster::{self, OpenStackClusterReconciler};
 use controllers_reconcilers::openstack_floating_ip_pool::{self, OpenStackFloatingIPPoolReconciler};
 use controllers_reconcilers::openstack_machine::{self, OpenStackMachineReconciler};
 use controllers_reconcilers::openstack_machine_template::{self, OpenStackMachineTemplateReconciler};
 use controllers_reconcilers::openstack_server::{self, OpenStackServerReconciler};
-use controllers_runtime::{ApiSecrets, ControllerContext, Queues, Recorder, Requeue, ServerLists, TermStart};
+use controllers_runtime::{
+    ApiSecrets, ControllerContext, ControllerSettings, NoEventHolds, Queues, Recorder, Requeue, ServerLists,
+    SteadyClock, TermStart,
+};
 use controllers_workload::{KubeconfigConnector, WorkloadClusters};
+use jiff::Timestamp;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 use tokio::time::Instant;
@@ -44,32 +52,22 @@ const WAITED: Duration = Duration::from_secs(30);
 /// Pause between rounds, in which the cloud proceeds.
 const PAUSE: Duration = Duration::from_millis(3);
 
-/// Pass over a settled object.
-#[derive(Debug, Clone)]
-pub struct RestingPass {
-    /// Kind of the object.
-    pub kind: &'static str,
-    /// Time until the next pass.
-    pub period: Duration,
-    /// Calls to the cloud for this object alone.
-    pub own: u32,
-    /// Calls to the cloud whose result serves all objects of the project.
-    pub shared: u32,
-}
-
-/// Controllers of one process. The largest are boxed, because tests hold several processes in one future.
+/// Controllers of one process. All are boxed, because tests hold several processes in one future.
 pub struct Controllers {
     client: Client,
-    cluster: ClusterReconciler,
+    cluster: Box<ClusterReconciler>,
+    cluster_class: Box<ClusterClassReconciler>,
+    cluster_topology: Box<ClusterTopologyReconciler>,
     machine: Box<MachineReconciler>,
-    machine_set: MachineSetReconciler,
-    machine_deployment: MachineDeploymentReconciler,
+    machine_set: Box<MachineSetReconciler>,
+    machine_deployment: Box<MachineDeploymentReconciler>,
+    machine_health_check: Box<MachineHealthCheckReconciler>,
     openstack_cluster: Box<OpenStackClusterReconciler>,
     openstack_machine: Box<OpenStackMachineReconciler>,
-    openstack_machine_template: OpenStackMachineTemplateReconciler,
+    openstack_machine_template: Box<OpenStackMachineTemplateReconciler>,
     openstack_server: Box<OpenStackServerReconciler>,
-    pool: OpenStackFloatingIPPoolReconciler,
-    operations: controllers_operations::Controller,
+    pool: Box<OpenStackFloatingIPPoolReconciler>,
+    operations: Box<controllers_operations::Controller>,
     clock: Arc<Clock>,
 }
 
@@ -87,6 +85,16 @@ impl Controllers {
 
     /// Creates such a process in a term of its own.
     pub fn start_in(world: &World, crash_point: &Arc<CrashPoint>, term: TermStart) -> Self {
+        Self::start_with(world, crash_point, term, ServerLists::default())
+    }
+
+    /// Creates a process whose intervals and ages this clock measures.
+    pub fn start_at(world: &World, clock: SteadyClock) -> Self {
+        let never = Arc::new(CrashPoint::never());
+        Self::start_with(world, &never, TermStart::default(), ServerLists::with_clock(clock))
+    }
+
+    fn start_with(world: &World, crash_point: &Arc<CrashPoint>, term: TermStart, lists: ServerLists) -> Self {
         let own = || -> Arc<dyn CloudConnector> {
             Arc::new(OpenStackConnector::new(AllowedEndpoints::with_loopback()))
         };
@@ -95,9 +103,14 @@ impl Controllers {
             crash_point: Arc::clone(crash_point),
             known: tokio::sync::Mutex::default(),
         });
-        let servers = Arc::new(ServerLists::default());
+        let servers = Arc::new(lists);
         let workloads = Arc::new(WorkloadClusters::new(Arc::new(KubeconfigConnector::default())));
         let kinds = crate::running::kinds(&world.server);
+        // A test makes passes when it wants to.
+        let settings = Arc::new(ControllerSettings {
+            health_check_distance: Duration::ZERO,
+            ..(*world.settings).clone()
+        });
         let context = |name: &'static str| {
             let client = client_of(world, crash_point, name);
             ControllerContext {
@@ -106,9 +119,10 @@ impl Controllers {
                 servers: Arc::clone(&servers),
                 workloads: Arc::clone(&workloads),
                 events: Recorder::new(client.clone(), name),
+                event_holds: Arc::new(NoEventHolds),
                 queues: Queues::default(),
                 kinds: Arc::clone(&kinds),
-                settings: Arc::default(),
+                settings: Arc::clone(&settings),
                 term,
                 client,
             }
@@ -124,11 +138,23 @@ impl Controllers {
         };
         Self {
             client: world.admin(),
-            cluster: ClusterReconciler::new(context(cluster::CONTROLLER.identity)),
+            cluster: Box::new(ClusterReconciler::new(context(cluster::CONTROLLER.identity))),
+            cluster_class: Box::new(ClusterClassReconciler::new(context(cluster_class::CONTROLLER.identity))),
+            cluster_topology: Box::new(ClusterTopologyReconciler::new(context(
+                cluster_topology::CONTROLLER.identity,
+            ))),
             machine: Box::new(MachineReconciler::new(context(machine::CONTROLLER.identity))),
-            machine_set: MachineSetReconciler::new(context(machine_set::CONTROLLER.identity)),
-            machine_deployment: MachineDeploymentReconciler::new(context(
-                machine_deployment::CONTROLLER.identity,
+            machine_set: Box::new(MachineSetReconciler::with_clock(
+                context(machine_set::CONTROLLER.identity),
+                wall_clock(world),
+            )),
+            machine_deployment: Box::new(MachineDeploymentReconciler::with_clock(
+                context(machine_deployment::CONTROLLER.identity),
+                wall_clock(world),
+            )),
+            machine_health_check: Box::new(MachineHealthCheckReconciler::with_clock(
+                context(machine_health_check::CONTROLLER.identity),
+                wall_clock(world),
             )),
             openstack_cluster: Box::new(OpenStackClusterReconciler::new(context(
                 openstack_cluster::CONTROLLER.identity,
@@ -136,16 +162,16 @@ impl Controllers {
             openstack_machine: Box::new(OpenStackMachineReconciler::new(context(
                 openstack_machine::CONTROLLER.identity,
             ))),
-            openstack_machine_template: OpenStackMachineTemplateReconciler::new(context(
+            openstack_machine_template: Box::new(OpenStackMachineTemplateReconciler::new(context(
                 openstack_machine_template::CONTROLLER.identity,
-            )),
+            ))),
             openstack_server: Box::new(OpenStackServerReconciler::new(context(
                 openstack_server::CONTROLLER.identity,
             ))),
-            pool: OpenStackFloatingIPPoolReconciler::new(context(
+            pool: Box::new(OpenStackFloatingIPPoolReconciler::new(context(
                 openstack_floating_ip_pool::CONTROLLER.identity,
-            )),
-            operations: controllers_operations::Controller::new(operations),
+            ))),
+            operations: Box::new(controllers_operations::Controller::new(operations)),
             clock: Arc::clone(&world.clock),
         }
     }
@@ -193,34 +219,79 @@ impl Controllers {
         Ok(())
     }
 
-    /// Makes one pass over each object that is compared with the cloud at rest. The controllers run nowhere else.
+    /// Makes one pass over every MachineSet, all at the same time.
+    ///
+    /// # Errors
+    /// The failure of a pass.
+    pub async fn sets_at_once(&self) -> Result<(), kube::Error> {
+        let sets = Api::<MachineSet>::all(self.client.clone()).list(&ListParams::default()).await?;
+        let passes = sets.items.iter().map(|set| Box::pin(self.machine_set.reconcile(set)));
+        futures::future::try_join_all(passes).await?;
+        Ok(())
+    }
+
+    /// Makes one pass over every MachineHealthCheck.
+    ///
+    /// # Errors
+    /// The failure of a pass.
+    pub async fn round_of_health_checks(&self) -> Result<(), kube::Error> {
+        let all = ListParams::default();
+        for object in Api::<MachineHealthCheck>::all(self.client.clone()).list(&all).await? {
+            Box::pin(self.machine_health_check.reconcile(&object)).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes one pass over every ClusterClass.
+    ///
+    /// # Errors
+    /// The failure of a pass.
+    pub async fn round_of_classes(&self) -> Result<(), kube::Error> {
+        for object in Api::<ClusterClass>::all(self.client.clone()).list(&ListParams::default()).await? {
+            Box::pin(self.cluster_class.reconcile(&object)).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes one pass over the topology of every Cluster.
+    ///
+    /// # Errors
+    /// The failure of a pass.
+    pub async fn round_of_topologies(&self) -> Result<(), kube::Error> {
+        for object in Api::<Cluster>::all(self.client.clone()).list(&ListParams::default()).await? {
+            Box::pin(self.cluster_topology.reconcile(&object)).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the passes that are due over the objects that are compared with the cloud at rest.
     ///
     /// # Errors
     /// The failure of a pass, and an object that is not settled.
-    pub async fn passes_at_rest(&self, world: &World) -> anyhow::Result<Vec<RestingPass>> {
+    pub async fn passes_at_rest(&self) -> anyhow::Result<()> {
         let all = ListParams::default();
         let mut passes = Vec::new();
         for object in Api::<OpenStackCluster>::all(self.client.clone()).list(&all).await? {
-            // The first pass of a process opens the session, which is then shared.
-            let before = world.cloud.log().len();
-            let requeue = self.openstack_cluster.reconcile(&object).await?;
-            passes.push(pass("OpenStackCluster", world, before, requeue)?);
+            let requeue = Box::pin(self.openstack_cluster.reconcile(&object)).await?;
+            passes.push((object.name_any(), requeue));
         }
         for object in Api::<OpenStackMachine>::all(self.client.clone()).list(&all).await? {
-            let before = world.cloud.log().len();
-            let requeue = self.openstack_machine.reconcile(&object).await?;
-            passes.push(pass("OpenStackMachine", world, before, requeue)?);
+            let requeue = Box::pin(self.openstack_machine.reconcile(&object)).await?;
+            passes.push((object.name_any(), requeue));
         }
         for object in Api::<OpenStackMachineTemplate>::all(self.client.clone()).list(&all).await? {
-            let before = world.cloud.log().len();
-            let requeue = self.openstack_machine_template.reconcile(&object).await?;
-            passes.push(pass("OpenStackMachineTemplate", world, before, requeue)?);
+            let requeue = Box::pin(self.openstack_machine_template.reconcile(&object)).await?;
+            passes.push((object.name_any(), requeue));
         }
-        Ok(passes)
+        match passes.into_iter().find(|(_, requeue)| !matches!(requeue, Requeue::After(_))) {
+            Some((name, requeue)) => bail!("{name} is not settled: {requeue:?}"),
+            None => Ok(()),
+        }
     }
 
     async fn reconcile_all(&self) -> Result<(), kube::Error> {
         let all = ListParams::default();
+        self.round_of_topologies().await?;
         for object in Api::<Cluster>::all(self.client.clone()).list(&all).await? {
             self.cluster.reconcile(&object).await?;
         }
@@ -262,17 +333,10 @@ impl Controllers {
     }
 }
 
-/// Returns the pass that made the newest calls of the log.
-fn pass(kind: &'static str, world: &World, before: usize, requeue: Requeue) -> anyhow::Result<RestingPass> {
-    let Requeue::After(period) = requeue else { bail!("{kind} is not settled: {requeue:?}") };
-    let calls = world.cloud.log();
-    let made = calls.iter().skip(before);
-    let is_session =
-        |path: &str| path.contains("/v3/") || path.ends_with("/v2.1/") || path.ends_with("/extensions");
-    let made: Vec<&str> = made.map(|call| call.path.as_str()).filter(|path| !is_session(path)).collect();
-    let shared = made.iter().filter(|path| path.ends_with("/servers/detail")).count();
-    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    Ok(RestingPass { kind, period, own: count(made.len().saturating_sub(shared)), shared: count(shared) })
+/// Returns the wall clock of a world, by which deadlines and periods end.
+fn wall_clock(world: &World) -> Arc<dyn Fn() -> Timestamp + Send + Sync> {
+    let clock = Arc::clone(&world.clock);
+    Arc::new(move || controllers_operations::Clock::now(&*clock))
 }
 
 /// Returns true if an operation is over.

@@ -22,13 +22,22 @@ pub enum Side {
 #[derive(Debug)]
 pub struct EachEffect {
     parts: Vec<String>,
+    /// Generated names count as one. Otherwise a crash before the creation of an object is repeated for ever, since the
+    /// next process takes another name.
+    is_of_kinds: bool,
     crashes: Mutex<BTreeMap<String, Vec<Side>>>,
 }
 
 impl EachEffect {
     /// Selects the effects that contain one of these texts. An empty text selects all.
     pub fn containing(parts: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self { parts: parts.into_iter().map(Into::into).collect(), crashes: Mutex::default() }
+        let parts = parts.into_iter().map(Into::into).collect();
+        Self { parts, is_of_kinds: false, crashes: Mutex::default() }
+    }
+
+    /// Selects the effects that contain one of these texts. Objects whose names differ in the generated part are one.
+    pub fn of_kinds(parts: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { is_of_kinds: true, ..Self::containing(parts) }
     }
 
     /// Returns the sides of the crashes so far, by the text of the effect.
@@ -42,11 +51,24 @@ impl EachEffect {
             return None;
         }
         let mut crashes = self.crashes.lock().unwrap_or_else(PoisonError::into_inner);
-        let sides = crashes.entry(effect.to_owned()).or_default();
+        let effect = if self.is_of_kinds { without_suffixes(effect) } else { effect.to_owned() };
+        let sides = crashes.entry(effect).or_default();
         let side = [Side::Before, Side::After].into_iter().nth(sides.len())?;
         sides.push(side);
         Some(side)
     }
+}
+
+/// Returns a path with `*` for each generated end of a name.
+fn without_suffixes(path: &str) -> String {
+    /// Characters of generated ends, and their number.
+    const SUFFIX: (&str, usize) = ("bcdfghjklmnpqrstvwxz2456789", 5);
+    let is_suffix = |end: &str| end.len() == SUFFIX.1 && end.chars().all(|it| SUFFIX.0.contains(it));
+    let name = |name: &str| match name.rsplit_once('-') {
+        Some((base, end)) if is_suffix(end) => format!("{base}-*"),
+        _ => name.to_owned(),
+    };
+    path.split('/').map(name).collect::<Vec<_>>().join("/")
 }
 
 /// Position of a crash.

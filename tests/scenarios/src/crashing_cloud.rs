@@ -64,6 +64,12 @@ macro_rules! forward {
             fn project(&self) -> &str {
                 self.cloud.project()
             }
+            fn user(&self) -> &str {
+                self.cloud.user()
+            }
+            fn line(&self) -> Option<Arc<()>> {
+                self.cloud.line()
+            }
             fn is_usable(&self) -> bool {
                 self.cloud.is_usable()
             }
@@ -84,6 +90,7 @@ macro_rules! forward {
 
 forward! {
     reads {
+        application_credentials() -> Vec<ApplicationCredential>;
         quotas(service: QuotaService) -> Vec<Quota>;
         address_use(network: &str) -> Vec<AddressUse>;
         images(query: &ImageQuery) -> Vec<Image>;
@@ -122,6 +129,8 @@ forward! {
         health_monitor(id: &str) -> HealthMonitor;
     }
     changes {
+        create_application_credential(new: &NewApplicationCredential) -> ApplicationCredential;
+        delete_application_credential(id: &str) -> ();
         create_image(new: &NewImage) -> Image;
         import_image(id: &str, url: &str) -> ();
         delete_image(id: &str) -> ();
@@ -132,6 +141,7 @@ forward! {
         set_allocation_pools(subnet: &str, pools: &[(String, String)]) -> ();
         delete_subnet(id: &str) -> ();
         create_router(new: &NewRouter) -> Router;
+        set_router_gateway(router: &str, network: &str, external_ips: &[(String, Option<String>)]) -> Router;
         set_routes(router: &str, routes: &[(String, String)]) -> ();
         remove_routes(router: &str, routes: &[(String, String)]) -> ();
         add_router_interface(router: &str, subnet: &str) -> ();

@@ -33,7 +33,9 @@ impl Service<Request<Body>> for CrashingTransport {
         let Self { mut transport, crash_point } = self.clone();
         Box::pin(async move {
             // Events report what was done; the write of one is no step of the work.
-            if request.method() == Method::GET || request.uri().path().contains("/events") {
+            // A dry run has no effect.
+            let is_dry = request.uri().query().is_some_and(|query| query.contains("dryRun"));
+            if request.method() == Method::GET || is_dry || request.uri().path().contains("/events") {
                 crash_point.alive().await;
                 return transport.call(request).await;
             }

@@ -8,12 +8,14 @@ mod crash_point;
 mod crashing_cloud;
 mod crashing_transport;
 mod crashing_workloads;
+mod listener;
+mod planner;
 mod running;
 mod world;
 
 pub use apply::apply;
 pub use clock::Clock;
-pub use controllers::{Controllers, RestingPass, is_over};
+pub use controllers::{Controllers, is_over};
 pub use crash_point::{CrashPoint, EachEffect, Side};
 pub use running::{run, run_until_crash};
 pub use world::{World, counts};

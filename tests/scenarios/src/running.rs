@@ -1,14 +1,16 @@
 //! All controllers as the server runs them, with their watches.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use apiserver_access::Grant;
 use apiserver_http::ApiServer;
 use apiserver_machinery::resource::Resource;
 use controllers_infrastructure_openstack::{AllowedEndpoints, OpenStackConnector};
+use controllers_reconcilers::planner;
 use controllers_runtime::{
-    ApiSecrets, ControllerContext, ControllerSpec, PolicyRule, Queues, Recorder, ServedKind, ServerLists,
-    TermStart,
+    ApiSecrets, ControllerContext, ControllerSettings, ControllerSpec, NoEventHolds, PolicyRule, Queues,
+    Recorder, ServedKind, ServerLists, TermStart,
 };
 use controllers_workload::WorkloadClusters;
 use kube::api::ApiResource;
@@ -20,6 +22,12 @@ use crate::crashing_cloud::CrashingConnector;
 use crate::crashing_workloads::CrashingWorkloads;
 use crate::{CrashPoint, World};
 
+/// Least time between two passes over a MachineHealthCheck.
+const HEALTH_CHECK_DISTANCE: Duration = Duration::from_millis(200);
+
+/// Time for which Nova must report a server as off before its Pods are not waited for.
+const SERVER_OFF_TIME: Duration = Duration::from_secs(2);
+
 /// Every controller.
 fn all() -> impl Iterator<Item = &'static ControllerSpec> {
     controllers_reconcilers::ALL.iter().chain([&controllers_operations::CONTROLLER])
@@ -27,15 +35,15 @@ fn all() -> impl Iterator<Item = &'static ControllerSpec> {
 
 /// Permissions of every controller.
 pub(crate) fn grants() -> impl Iterator<Item = Grant> {
-    all().flat_map(|controller| {
+    let controllers = all().flat_map(|controller| {
         let rules = controller.rules.iter().chain([&PolicyRule::EVENTS]);
-        rules.map(|rule| Grant {
-            identity: controller.identity,
-            groups: rule.groups,
-            resources: rule.resources,
-            verbs: rule.verbs,
-        })
-    })
+        rules.map(|rule| grant(controller.identity, rule))
+    });
+    controllers.chain(planner::RULES.iter().map(|rule| grant(planner::IDENTITY, rule)))
+}
+
+fn grant(identity: &'static str, rule: &'static PolicyRule) -> Grant {
+    Grant { identity, groups: rule.groups, resources: rule.resources, verbs: rule.verbs }
 }
 
 /// Runs every controller until `term`.
@@ -59,6 +67,12 @@ pub fn run_until_crash(
     let timing = world.workload_timing.clone();
     let workloads = Arc::new(WorkloadClusters::with_timing(Arc::new(workloads), timing));
     let kinds = kinds(&world.server);
+    // Nodes of hollow clusters change within seconds.
+    let settings = Arc::new(ControllerSettings {
+        health_check_distance: HEALTH_CHECK_DISTANCE,
+        server_off_time: SERVER_OFF_TIME,
+        ..(*world.settings).clone()
+    });
     let mut running = JoinSet::new();
     for controller in all() {
         let identity = controller.identity;
@@ -69,9 +83,10 @@ pub fn run_until_crash(
             servers: Arc::clone(&servers),
             workloads: Arc::clone(&workloads),
             events: Recorder::new(client.clone(), identity),
+            event_holds: Arc::new(NoEventHolds),
             queues: Queues::default(),
             kinds: Arc::clone(&kinds),
-            settings: Arc::default(),
+            settings: Arc::clone(&settings),
             term: TermStart::default(),
             client,
         };

@@ -8,8 +8,10 @@ use apiserver_access::{Authenticator, Chain, LocalPolicy, User};
 use apiserver_http::{ApiServer, Identity, InProcess, Parts, Supervisor};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
+use apiserver_registry::{PlannerSlot, with_planner};
 use controllers_infrastructure::{Cloud, CloudConnector, CloudResult, Credentials};
 use controllers_infrastructure_openstack::{AllowedEndpoints, OpenStackConnector};
+use controllers_runtime::ControllerSettings;
 use controllers_workload::Timing;
 use kube::Client;
 use serde::de::DeserializeOwned;
@@ -20,6 +22,7 @@ use tests_openstack_simulator::{Simulator, SimulatorOptions};
 use tokio_util::sync::CancellationToken;
 
 use crate::Clock;
+use crate::planner::OwnPlanner;
 
 /// API server over a store of its own, and a simulated OpenStack.
 #[derive(Debug)]
@@ -28,6 +31,8 @@ pub struct World {
     pub cloud: Simulator,
     /// Clock of the operations.
     pub clock: Arc<Clock>,
+    /// Settings of all controllers.
+    pub settings: Arc<ControllerSettings>,
     pub(crate) server: Arc<ApiServer>,
     pub(crate) connector: Option<Arc<dyn CloudConnector>>,
     pub(crate) workload_timing: Timing,
@@ -74,6 +79,15 @@ impl World {
         Self::start_on(options(reboot_time)).await
     }
 
+    /// Starts both. Soft reboots take this duration, hard ones end at once.
+    ///
+    /// # Errors
+    /// The failure of a start.
+    pub async fn start_with_soft_reboots_of(reboot_time: Duration) -> anyhow::Result<Self> {
+        let at_once = options(Duration::from_millis(1));
+        Self::start_on(SimulatorOptions { soft_reboot_time: Some(reboot_time), ..at_once }).await
+    }
+
     /// Starts both, with servers that take this time to build.
     ///
     /// # Errors
@@ -98,8 +112,9 @@ impl World {
         let cloud = Simulator::start(options).await?;
         let directory = tempfile::tempdir()?;
         let store = Arc::new(EmbeddedStore::open(&directory.path().join("store"))?);
+        let planner = PlannerSlot::default();
         let objects = Arc::new(ObjectStore::open(
-            Arc::new(apiserver_registry::registry()),
+            Arc::new(with_planner(&apiserver_registry::registry(), &planner)),
             store,
             Arc::new(Encryption::default()),
             Arc::new(OwnNamespaces),
@@ -116,6 +131,7 @@ impl World {
             checks: Vec::new(),
             supervisor: Supervisor::default(),
         }));
+        let _ = planner.set(Arc::new(OwnPlanner::new(&server)));
         while !objects.is_ready() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -123,6 +139,7 @@ impl World {
         Ok(Self {
             cloud,
             clock: Arc::default(),
+            settings: Arc::default(),
             server,
             connector: None,
             workload_timing,
@@ -223,7 +240,8 @@ fn path_of(document: &Value) -> Option<String> {
     let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str);
     let version = text("/apiVersion")?;
     let root = if version.contains('/') { format!("/apis/{version}") } else { format!("/api/{version}") };
-    let plural = format!("{}s", text("/kind")?.to_lowercase());
+    let kind = text("/kind")?.to_lowercase();
+    let plural = if kind.ends_with("class") { format!("{kind}es") } else { format!("{kind}s") };
     Some(match text("/metadata/namespace") {
         Some(namespace) => format!("{root}/namespaces/{namespace}/{plural}"),
         None => format!("{root}/{plural}"),

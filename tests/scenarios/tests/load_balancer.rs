@@ -1,6 +1,8 @@
 //! Tests of the load balancer of a cluster: what it has, how it heals, and how machines leave it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "load_balancer/monitor.rs"]
+mod monitor;
 #[path = "load_balancer/obstacles.rs"]
 mod obstacles;
 

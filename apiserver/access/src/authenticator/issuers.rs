@@ -6,6 +6,7 @@ use arc_swap::ArcSwap;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::authenticator::TokenSource;
 use crate::user::Realm;
@@ -64,13 +65,24 @@ impl Issuers {
 
 /// Returns the issuer that a JWT names. Nothing is verified yet.
 fn named(token: &str) -> Option<String> {
+    let claims: Claims = serde_json::from_slice(&payload(token)?).ok()?;
+    Some(claims.iss)
+}
+
+/// Returns true for a JWT that names no issuer. Nothing is verified yet.
+pub(super) fn names_no_issuer(token: &str) -> bool {
+    let claims: Option<Map<String, Value>> = payload(token).and_then(|it| serde_json::from_slice(&it).ok());
+    claims.is_some_and(|claims| !claims.contains_key("iss"))
+}
+
+/// Returns the claims of a JWT, in JSON.
+fn payload(token: &str) -> Option<Vec<u8>> {
     let mut parts = token.split('.');
     let (_header, payload, _signature) = (parts.next()?, parts.next()?, parts.next()?);
     if parts.next().is_some() {
         return None;
     }
-    let claims: Claims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?;
-    Some(claims.iss)
+    URL_SAFE_NO_PAD.decode(payload).ok()
 }
 
 #[cfg(test)]
@@ -94,6 +106,16 @@ mod tests {
             "a.!.c".to_owned(),
         ] {
             assert_eq!(named(&bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_jwt_without_an_issuer_is_an_object_without_that_claim() {
+        assert!(names_no_issuer(&token(r#"{"sub": "x", "exp": 7}"#)));
+        for other in
+            [token(r#"{"iss": "https://a"}"#), token(r#"{"iss": null}"#), token("[]"), "a.b".to_owned()]
+        {
+            assert!(!names_no_issuer(&other), "{other}");
         }
     }
 }

@@ -5,10 +5,10 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, 
 use rustls::pki_types::{CertificateDer, UnixTime};
 
 use super::*;
-use crate::CertificatePools;
 use crate::peer::Peer;
 use crate::testing::block;
 use crate::user::{BREAK_GLASS, CREDENTIAL_ID, REALM};
+use crate::{CertificatePools, PeerCertificate, ReloadablePools, Revocations};
 
 fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::default();
@@ -54,7 +54,7 @@ fn the_identity_headers_of_the_front_proxy_are_trusted() {
     let world = world();
     let peer = world.pools.classify(&[leaf(&world.proxy, "front", "x")], UnixTime::now());
     let mut headers = forged();
-    let found = block(Authenticator::default().authenticate(&peer, &mut headers)).unwrap();
+    let found = block(Authenticator::default().authenticate(&peer, None, &mut headers)).unwrap();
     assert!(found.is_proxied && found.user.realm == Realm::Host);
     let user = found.user;
     assert_eq!(user.name, "root");
@@ -73,7 +73,7 @@ fn identity_headers_are_utf8_and_anonymous_stays_anonymous() {
         let mut headers = HeaderMap::new();
         headers.insert("x-remote-user", HeaderValue::from_bytes(user).unwrap());
         headers.insert("x-remote-group", HeaderValue::from_bytes(group).unwrap());
-        block(Authenticator::default().authenticate(&peer, &mut headers)).map(|found| found.user)
+        block(Authenticator::default().authenticate(&peer, None, &mut headers)).map(|found| found.user)
     };
     let known = read("jürgen".as_bytes(), "größe".as_bytes()).unwrap();
     assert_eq!((known.name.as_str(), known.groups[0].as_str()), ("jürgen", "größe"));
@@ -91,7 +91,7 @@ fn identity_headers_of_other_clients_are_ignored() {
     let world = world();
     let peer = world.pools.classify(&[leaf(&world.client, "bob", "dev")], UnixTime::now());
     let mut headers = forged();
-    let found = block(Authenticator::default().authenticate(&peer, &mut headers)).unwrap();
+    let found = block(Authenticator::default().authenticate(&peer, None, &mut headers)).unwrap();
     assert!(!found.is_proxied && found.user.realm == Realm::Own);
     let user = found.user;
     assert_eq!(user.name, "bob");
@@ -109,7 +109,8 @@ fn each_realm_has_a_name_and_an_identity_has_that_of_its_realm() {
         assert_eq!(User::authenticated("a", []).in_realm(realm.clone()).extra[REALM], [realm.name()]);
     }
     assert_eq!(Realm::of_name("other"), None);
-    let anonymous = block(Authenticator::default().authenticate(&Peer::Unidentified, &mut HeaderMap::new()));
+    let anonymous =
+        block(Authenticator::default().authenticate(&Peer::Unidentified, None, &mut HeaderMap::new()));
     assert!(anonymous.unwrap().user.extra.is_empty());
 }
 
@@ -137,7 +138,7 @@ fn the_use_of_a_certificate_is_reported_once_a_minute_and_emergencies_have_a_rea
         let peer = world.pools.classify(&[certificate.der().clone()], UnixTime::now());
         let mut extra = None;
         for _ in 0..3 {
-            let found = block(authenticator.authenticate(&peer, &mut HeaderMap::new())).unwrap();
+            let found = block(authenticator.authenticate(&peer, None, &mut HeaderMap::new())).unwrap();
             extra = found.user.extra.get(BREAK_GLASS).and_then(|values| values.first().cloned());
         }
         assert_eq!(extra.as_deref(), expected, "{group}");
@@ -153,18 +154,90 @@ fn a_client_certificate_cannot_claim_the_group_of_the_controllers() {
     let world = world();
     let certificate = leaf(&world.client, "system:capstan:garbage-collector", "system:capstan:controllers");
     let peer = world.pools.classify(&[certificate], UnixTime::now());
-    let found = block(Authenticator::default().authenticate(&peer, &mut HeaderMap::new())).unwrap();
+    let found = block(Authenticator::default().authenticate(&peer, None, &mut HeaderMap::new())).unwrap();
     assert_eq!(found.user.groups, ["system:authenticated"]);
 }
 
 #[test]
 fn a_proxy_certificate_with_another_name_is_refused() {
     let world = world();
-    let peer = world.pools.classify(&[leaf(&world.proxy, "other", "x")], UnixTime::now());
-    let rules = RequestHeaders { allowed_names: vec!["front".to_owned()], ..RequestHeaders::default() };
-    let authenticator = Authenticator::new(rules, None);
-    let refused = block(authenticator.authenticate(&peer, &mut forged()));
+    let pools = world.pools.with_request_headers(front_only());
+    let peer = pools.classify(&[leaf(&world.proxy, "other", "x")], UnixTime::now());
+    let refused = block(Authenticator::default().authenticate(&peer, None, &mut forged()));
     assert_eq!(refused, Err(Unauthenticated::Refused));
+}
+
+#[test]
+fn tm_03_a_front_proxy_is_believed_from_its_networks_alone() {
+    let world = world();
+    let front = world.pools.classify(&[leaf(&world.proxy, "front", "x")], UnixTime::now());
+    let client = world.pools.classify(&[leaf(&world.client, "bob", "dev")], UnixTime::now());
+    let networks = vec!["192.0.2.0/24".parse().unwrap(), "2001:db8::/32".parse().unwrap()];
+    let limited = Authenticator::default().with_proxy_networks(networks);
+    for (address, is_near) in [
+        (Some("192.0.2.7"), true),
+        (Some("2001:db8::7"), true),
+        (Some("198.51.100.7"), false),
+        (Some("127.0.0.1"), false),
+        (None, false),
+    ] {
+        let address: Option<IpAddr> = address.map(|text| text.parse().unwrap());
+        let found = block(limited.authenticate(&front, address, &mut forged()));
+        assert_eq!(
+            found.map(|found| found.is_proxied),
+            is_near.then_some(true).ok_or(Unauthenticated::Refused)
+        );
+        let any = block(Authenticator::default().authenticate(&front, address, &mut forged()));
+        assert!(any.is_ok_and(|found| found.is_proxied), "{address:?}");
+        let direct = block(limited.authenticate(&client, address, &mut HeaderMap::new()));
+        assert_eq!(direct.unwrap().user.name, "bob", "{address:?}");
+    }
+}
+
+#[test]
+fn ia_03_health_and_the_version_need_no_credentials_by_default() {
+    let authenticator = Authenticator::default();
+    authenticator.set_default_anonymous_paths();
+    for (path, expected) in [
+        ("/livez", true),
+        ("/readyz", true),
+        ("/healthz", true),
+        ("/version", true),
+        ("/version/", false),
+        ("/livez/ping", false),
+        ("/apis", false),
+        ("/", false),
+        ("", false),
+    ] {
+        assert_eq!(authenticator.admits_anonymous(path), expected, "{path}");
+    }
+    authenticator.set_anonymous_paths(None);
+    assert!(authenticator.admits_anonymous("/apis"));
+}
+
+#[test]
+fn iz_03_the_group_of_administrators_is_removed_where_it_gives_nothing() {
+    let world = world();
+    let host = authority("host-ca");
+    let [own, proxies, of_host] = [&world.client, &world.proxy, &host].map(|ca| [ca.der().clone()]);
+    let pools = CertificatePools::with_host(&own, &proxies, &of_host).unwrap();
+    for (masters, in_own, in_host) in [
+        (SystemMasters::All, true, true),
+        (SystemMasters::OwnOnly, true, false),
+        (SystemMasters::Off, false, false),
+    ] {
+        let trust: Arc<dyn HostCertificates> = Arc::new(Trust { is_valid: true, masters: true });
+        let authenticator =
+            Authenticator::default().with_host_certificates(Some(trust)).with_masters(masters);
+        let is_master = |issuer, name: &str| {
+            let peer = pools.classify(&[leaf(issuer, name, "system:masters")], UnixTime::now());
+            let found = block(authenticator.authenticate(&peer, None, &mut forged())).unwrap();
+            found.user.is_in("system:masters")
+        };
+        assert_eq!(is_master(&world.client, "root"), in_own, "{masters:?}");
+        assert_eq!(is_master(&host, "root"), in_host, "{masters:?}");
+        assert!(is_master(&world.proxy, "front"), "the host decides about it: {masters:?}");
+    }
 }
 
 #[test]
@@ -173,11 +246,11 @@ fn certificates_of_an_unknown_ca_and_invalid_tokens_are_refused() {
     let stranger = authority("stranger-ca");
     let peer = world.pools.classify(&[leaf(&stranger, "eve", "system:masters")], UnixTime::now());
     assert_eq!(peer, Peer::Untrusted);
-    let refused = block(Authenticator::default().authenticate(&peer, &mut forged()));
+    let refused = block(Authenticator::default().authenticate(&peer, None, &mut forged()));
     assert_eq!(refused, Err(Unauthenticated::Refused));
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, "Bearer nope".parse().unwrap());
-    let refused = block(Authenticator::default().authenticate(&Peer::Unidentified, &mut headers));
+    let refused = block(Authenticator::default().authenticate(&Peer::Unidentified, None, &mut headers));
     assert_eq!(refused, Err(Unauthenticated::Refused));
     assert!(headers.is_empty());
 }
@@ -204,7 +277,7 @@ fn a_token_reviewer_names_the_user_but_never_a_controller() {
     let with = |token: &str| {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
-        let found = block(authenticator.authenticate(&Peer::Unidentified, &mut headers));
+        let found = block(authenticator.authenticate(&Peer::Unidentified, None, &mut headers));
         assert!(headers.is_empty(), "{headers:?}");
         found.map(|found| found.user)
     };
@@ -216,39 +289,68 @@ fn a_token_reviewer_names_the_user_but_never_a_controller() {
     );
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, "Bearer good".parse().unwrap());
-    let beside = block(authenticator.authenticate(&Peer::Untrusted, &mut headers));
+    let beside = block(authenticator.authenticate(&Peer::Untrusted, None, &mut headers));
     assert_eq!(beside.unwrap().user.name, "carol", "a token beside a stranger's certificate");
     assert_eq!(with("bad"), Err(Unauthenticated::Refused));
     assert_eq!(with("other").unwrap_err().to_string(), "ask again");
 }
 
+/// Returns the usual headers, with one allowed name.
+fn front_only() -> RequestHeaders {
+    RequestHeaders { allowed_names: vec!["front".to_owned()], ..RequestHeaders::default() }
+}
+
 /// Returns the user of a request with a good token beside this certificate.
-fn with_token(
-    rules: RequestHeaders,
-    peer: &Peer,
-    mut headers: HeaderMap,
-) -> Result<Authenticated, Unauthenticated> {
+fn with_token(peer: &Peer, mut headers: HeaderMap) -> Result<Authenticated, Unauthenticated> {
     headers.insert(AUTHORIZATION, "Bearer good".parse().unwrap());
-    block(Authenticator::new(rules, Some(Arc::new(Tokens))).authenticate(peer, &mut headers))
+    block(Authenticator::new(RequestHeaders::default(), Some(Arc::new(Tokens))).authenticate(
+        peer,
+        None,
+        &mut headers,
+    ))
 }
 
 #[test]
 fn no_other_credential_is_accepted_on_a_connection_of_a_front_proxy() {
     let world = world();
-    let other = world.pools.classify(&[leaf(&world.proxy, "other", "x")], UnixTime::now());
-    let front = world.pools.classify(&[leaf(&world.proxy, "front", "x")], UnixTime::now());
-    let rules = || RequestHeaders { allowed_names: vec!["front".to_owned()], ..RequestHeaders::default() };
+    let pools = world.pools.with_request_headers(front_only());
+    let other = pools.classify(&[leaf(&world.proxy, "other", "x")], UnixTime::now());
+    let front = pools.classify(&[leaf(&world.proxy, "front", "x")], UnixTime::now());
     for (case, peer, headers) in [
         ("a name that is not allowed", &other, forged()),
         ("a name that is not allowed, and no headers", &other, HeaderMap::new()),
         ("an allowed name without headers", &front, HeaderMap::new()),
     ] {
-        assert_eq!(with_token(rules(), peer, headers), Err(Unauthenticated::Refused), "{case}");
+        assert_eq!(with_token(peer, headers), Err(Unauthenticated::Refused), "{case}");
     }
-    let believed = with_token(rules(), &front, forged()).unwrap();
+    let believed = with_token(&front, forged()).unwrap();
     assert_eq!((believed.user.name.as_str(), believed.is_proxied), ("root", true));
-    let direct = with_token(rules(), &Peer::Unidentified, forged()).unwrap();
+    let direct = with_token(&Peer::Unidentified, forged()).unwrap();
     assert_eq!((direct.user.name.as_str(), direct.is_proxied), ("carol", false));
+}
+
+#[test]
+fn ia_20_the_headers_are_those_of_the_pool_that_has_verified_the_front_proxy() {
+    let world = world();
+    let of_user =
+        |header: &str| RequestHeaders { username: vec![header.to_owned()], ..RequestHeaders::default() };
+    let old = world.pools.clone().with_request_headers(of_user("X-Old"));
+    let pools = Arc::new(ReloadablePools::new(old, Arc::new(UnixTime::now)));
+    pools.revoke(Revocations::default());
+    let front = PeerCertificate::new(&[leaf(&world.proxy, "front", "x")], Arc::clone(&pools));
+    let authenticator = Authenticator::new(of_user("X-Old"), None);
+    let user = || {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-old", HeaderValue::from_static("old"));
+        headers.insert("x-new", HeaderValue::from_static("new"));
+        let found = block(authenticator.authenticate(&front.peer(), None, &mut headers)).unwrap();
+        (found.user.name.clone(), headers.len())
+    };
+    assert_eq!(user(), ("old".to_owned(), 1));
+    authenticator.remove_headers(of_user("X-New"));
+    assert_eq!(user(), ("old".to_owned(), 0), "the CA of the new headers is not in force yet");
+    pools.replace(world.pools.clone().with_request_headers(of_user("X-New")));
+    assert_eq!(user(), ("new".to_owned(), 1), "nothing reads the old one");
 }
 
 #[test]
@@ -263,7 +365,7 @@ fn a_certificate_of_both_pools_is_a_front_proxy_and_no_client() {
     let pools = CertificatePools::new(&[between.der().clone()], &[world.proxy.der().clone()]).unwrap();
     let chain = [leaf(&between, "front", "system:masters"), between.der().clone()];
     let peer = pools.classify(&chain, UnixTime::now());
-    let refused = block(Authenticator::default().authenticate(&peer, &mut HeaderMap::new()));
+    let refused = block(Authenticator::default().authenticate(&peer, None, &mut HeaderMap::new()));
     assert_eq!(refused, Err(Unauthenticated::Refused));
 }
 
@@ -286,12 +388,12 @@ fn a_ca_key_in_both_pools_signs_front_proxies_and_no_clients() {
         let pools = CertificatePools::new(&client_cas, &[front_proxies.der().clone()]).unwrap();
         assert_eq!(pools.shared_names(), ["CN=client-ca"], "{case}");
         let find = |issuer, name: &str, rules: RequestHeaders, mut headers: HeaderMap| {
+            let pools = pools.clone().with_request_headers(rules);
             let peer = pools.classify(&[leaf(issuer, name, "system:masters")], UnixTime::now());
-            block(Authenticator::new(rules, None).authenticate(&peer, &mut headers))
+            block(Authenticator::default().authenticate(&peer, None, &mut headers))
                 .map(|found| found.user.name.clone())
         };
-        let any = RequestHeaders::default;
-        let front = || RequestHeaders { allowed_names: vec!["front".to_owned()], ..any() };
+        let (any, front) = (RequestHeaders::default, front_only);
         let refused = Err(Unauthenticated::Refused);
         assert_eq!(find(&world.client, "bob", front(), HeaderMap::new()), refused, "{case}: as a client");
         assert_eq!(find(&world.client, "bob", front(), forged()), refused, "{case}: with headers");
@@ -324,7 +426,7 @@ fn of_host(peer: &Peer, trust: Option<Trust>) -> Result<(Realm, Vec<String>), Un
     if let Some(trust) = trust {
         authenticator = authenticator.with_host_certificates(Some(Arc::new(trust)));
     }
-    let found = block(authenticator.authenticate(peer, &mut HeaderMap::new()))?;
+    let found = block(authenticator.authenticate(peer, None, &mut HeaderMap::new()))?;
     assert!(!found.is_proxied && found.user.extra[REALM] == ["host"]);
     Ok((found.user.realm.clone(), found.user.groups.clone()))
 }
@@ -344,7 +446,7 @@ fn a_certificate_of_the_host_names_one_of_its_users_while_it_is_trusted() {
     assert_eq!(of_host(&peer(), trust(false, true)), Err(Unauthenticated::Refused));
     assert_eq!(of_host(&peer(), None), Err(Unauthenticated::Refused));
     let own = pools.classify(&[leaf(&world.client, "bob", "dev")], UnixTime::now());
-    let own = block(Authenticator::default().authenticate(&own, &mut HeaderMap::new())).unwrap();
+    let own = block(Authenticator::default().authenticate(&own, None, &mut HeaderMap::new())).unwrap();
     assert_eq!(own.user.realm, Realm::Own);
 }
 
@@ -359,7 +461,7 @@ fn a_ca_of_the_host_with_the_key_of_its_front_proxy_signs_no_users() {
     let trust = Some(Trust { is_valid: true, masters: false });
     assert_eq!(of_host(&peer, trust), Err(Unauthenticated::Refused));
     let front = pools.classify(&[leaf(&world.proxy, "front", "x")], UnixTime::now());
-    let refused = block(Authenticator::default().authenticate(&front, &mut forged()));
+    let refused = block(Authenticator::default().authenticate(&front, None, &mut forged()));
     assert_eq!(refused, Err(Unauthenticated::Refused), "each user of the host could pose as its front proxy");
 }
 
@@ -375,12 +477,9 @@ fn a_certificate_without_a_readable_name_is_refused_and_not_anonymous() {
         }
         let certificate = params.signed_by(&KeyPair::generate().unwrap(), &world.client).unwrap();
         let peer = world.pools.classify(&[certificate.der().clone()], UnixTime::now());
-        let refused = block(Authenticator::default().authenticate(&peer, &mut HeaderMap::new()));
+        let refused = block(Authenticator::default().authenticate(&peer, None, &mut HeaderMap::new()));
         assert_eq!(refused, Err(Unauthenticated::Refused), "{name:?}");
-        assert_eq!(
-            with_token(RequestHeaders::default(), &peer, HeaderMap::new()).unwrap().user.name,
-            "carol"
-        );
+        assert_eq!(with_token(&peer, HeaderMap::new()).unwrap().user.name, "carol");
     }
 }
 
@@ -414,7 +513,7 @@ fn identity_headers_are_removed_in_every_spelling() {
     for name in removed.iter().chain(&kept) {
         headers.insert(http::HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_static("x"));
     }
-    block(Authenticator::new(rules, None).authenticate(&Peer::Unidentified, &mut headers)).unwrap();
+    block(Authenticator::new(rules, None).authenticate(&Peer::Unidentified, None, &mut headers)).unwrap();
     let mut left: Vec<&str> = headers.keys().map(http::HeaderName::as_str).collect();
     left.sort_unstable();
     let mut kept = kept;
@@ -445,7 +544,7 @@ fn of_issuer(
     let payload = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(format!(r#"{{"iss":"{issuer}"}}"#));
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, format!("Bearer e30.{payload}.{signature}").parse().unwrap());
-    block(authenticator.authenticate(&Peer::Unidentified, &mut headers)).map(|found| found.user)
+    block(authenticator.authenticate(&Peer::Unidentified, None, &mut headers)).map(|found| found.user)
 }
 
 #[test]
@@ -497,7 +596,7 @@ fn the_hosts_service_accounts_of_our_own_namespace_are_refused() {
     ] {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, format!("Bearer {namespace}").parse().unwrap());
-        let found = block(authenticator.authenticate(&Peer::Unidentified, &mut headers));
+        let found = block(authenticator.authenticate(&Peer::Unidentified, None, &mut headers));
         assert_eq!(found.is_ok(), is_known, "{namespace}");
     }
 }

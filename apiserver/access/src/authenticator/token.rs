@@ -5,6 +5,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::{AUTHORIZATION, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
 use http::{HeaderMap, HeaderValue};
 
+use super::issuers::names_no_issuer;
+
 /// Prefix of the WebSocket subprotocol that carries the token, because browsers cannot set `Authorization` on a
 /// WebSocket.
 const PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
@@ -15,6 +17,17 @@ const FERNET: &str = "gAAAAA";
 
 /// Header with a token, by which OpenStack's clients show it.
 const X_AUTH_TOKEN: &str = "x-auth-token";
+
+/// Forms in which bearer tokens of Keystone are accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeystoneForms {
+    /// There is no Keystone.
+    None,
+    /// Fernet tokens.
+    Fernet,
+    /// Also JWTs that name no issuer, as Keystone's provider `jws` issues them.
+    FernetAndJws,
+}
 
 /// Token that a request shows.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,21 +42,22 @@ pub(super) enum Credential {
 
 /// Reads the token, and removes it from the subprotocols: the response repeats one of the others. Tokens of Keystone count
 /// only if there is a Keystone.
-pub(super) fn take(headers: &mut HeaderMap, has_keystone: bool) -> Credential {
+pub(super) fn take(headers: &mut HeaderMap, forms: KeystoneForms) -> Credential {
     match bearer(headers).unwrap_or_else(|| of_web_socket(headers)) {
-        Credential::Token(token) => classify(token, has_keystone),
-        Credential::None if has_keystone => of_openstack(headers),
+        Credential::Token(token) => classify(token, forms),
+        Credential::None if forms != KeystoneForms::None => of_openstack(headers),
         other => other,
     }
 }
 
 /// Returns a token as one for its recipient, by its form.
-pub(super) fn classify(token: String, has_keystone: bool) -> Credential {
-    if has_keystone && token.starts_with(FERNET) {
-        Credential::Keystone(token)
-    } else {
-        Credential::Token(token)
-    }
+pub(super) fn classify(token: String, forms: KeystoneForms) -> Credential {
+    let is_of_keystone = match forms {
+        KeystoneForms::None => false,
+        KeystoneForms::Fernet => token.starts_with(FERNET),
+        KeystoneForms::FernetAndJws => token.starts_with(FERNET) || names_no_issuer(&token),
+    };
+    if is_of_keystone { Credential::Keystone(token) } else { Credential::Token(token) }
 }
 
 /// Reads the token of an OpenStack client.
@@ -109,7 +123,7 @@ mod tests {
         for (shown, expected) in table {
             let mut headers = HeaderMap::new();
             headers.insert(AUTHORIZATION, HeaderValue::from_bytes(shown).unwrap());
-            assert_eq!(take(&mut headers, false), expected, "{shown:?}");
+            assert_eq!(take(&mut headers, KeystoneForms::None), expected, "{shown:?}");
         }
     }
 
@@ -119,7 +133,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(UPGRADE, upgrade.parse().unwrap());
             headers.insert(SEC_WEBSOCKET_PROTOCOL, protocols.parse().unwrap());
-            let shown = take(&mut headers, false);
+            let shown = take(&mut headers, KeystoneForms::None);
             (shown, headers[SEC_WEBSOCKET_PROTOCOL].to_str().unwrap().to_owned())
         };
         let token = format!("{PROTOCOL}YWJj");
@@ -135,23 +149,35 @@ mod tests {
 
     #[test]
     fn a_token_has_one_recipient_by_its_form() {
-        let shown = |authorization: Option<&str>, openstack: Option<&str>, has_keystone| {
+        let shown = |authorization: Option<&str>, openstack: Option<&str>, forms| {
             let mut headers = HeaderMap::new();
             for (name, value) in [("authorization", authorization), (X_AUTH_TOKEN, openstack)] {
                 if let Some(value) = value {
                     headers.insert(name, value.parse().unwrap());
                 }
             }
-            take(&mut headers, has_keystone)
+            take(&mut headers, forms)
         };
         let [host, keystone] =
             [Credential::Token, Credential::Keystone].map(|kind| move |it: &str| kind(it.to_owned()));
+        let (none, only_fernet, both) =
+            (KeystoneForms::None, KeystoneForms::Fernet, KeystoneForms::FernetAndJws);
         let (fernet, jwt) = ("gAAAAABabc", "eyJh.eyJi.c");
-        assert_eq!(shown(Some("Bearer gAAAAABabc"), None, true), keystone(fernet));
-        assert_eq!(shown(Some("Bearer gAAAAABabc"), None, false), host(fernet));
-        assert_eq!(shown(Some("Bearer eyJh.eyJi.c"), Some("x"), true), host(jwt));
-        assert_eq!(shown(None, Some("x"), true), keystone("x"));
-        assert_eq!(shown(None, Some("x"), false), Credential::None);
-        assert_eq!(shown(None, Some(""), true), Credential::None);
+        for forms in [only_fernet, both] {
+            assert_eq!(shown(Some("Bearer gAAAAABabc"), None, forms), keystone(fernet));
+            assert_eq!(shown(Some("Bearer eyJh.eyJi.c"), Some("x"), forms), host(jwt));
+            assert_eq!(shown(None, Some("x"), forms), keystone("x"));
+            assert_eq!(shown(None, Some(""), forms), Credential::None);
+        }
+        assert_eq!(shown(Some("Bearer gAAAAABabc"), None, none), host(fernet));
+        assert_eq!(shown(None, Some("x"), none), Credential::None);
+
+        // A JWT is Keystone's only if the setting says so, and if it names no issuer.
+        let jwt = |claims: &str| format!("e30.{}.c2ln", URL_SAFE_NO_PAD.encode(claims));
+        let (unnamed, named) = (jwt(r#"{"sub": "u1"}"#), jwt(r#"{"iss": "https://a", "sub": "u1"}"#));
+        assert_eq!(shown(Some(&format!("Bearer {unnamed}")), None, both), keystone(&unnamed));
+        assert_eq!(shown(Some(&format!("Bearer {unnamed}")), None, only_fernet), host(&unnamed));
+        assert_eq!(shown(Some(&format!("Bearer {unnamed}")), None, none), host(&unnamed));
+        assert_eq!(shown(Some(&format!("Bearer {named}")), None, both), host(&named));
     }
 }

@@ -48,10 +48,12 @@ impl SubjectIndex {
         }
     }
 
-    /// Returns the places of the subjects that the user is.
+    /// Returns the places of the subjects that the user is. A user without a scope is only in the groups of all users.
     pub(super) fn of<'a>(&'a self, user: &'a User) -> impl Iterator<Item = Place> + 'a {
-        let named = self.users.get(&user.name);
-        let groups = user.groups.iter().filter_map(|group| self.groups.get(group));
+        let is_unscoped = user.is_unscoped();
+        let named = self.users.get(&user.name).filter(|_| !is_unscoped);
+        let groups = user.groups.iter().filter(move |group| !is_unscoped || is_of_everyone(group));
+        let groups = groups.filter_map(|group| self.groups.get(group));
         let found = named.into_iter().chain(groups).flatten().copied();
         found.filter(|place| place.admits_host || user.realm != Realm::Host)
     }

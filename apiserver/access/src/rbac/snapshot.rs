@@ -9,6 +9,10 @@ use super::reasons::{Refusal, not_found, reason, shown};
 use crate::authorizer::{Attributes, Decision, Rule};
 use crate::user::{Realm, User};
 
+/// Reason of a refusal of a user whose token has no scope.
+const NO_SCOPE: &str =
+    "the token of Keystone has no scope, so bindings for its user do not count; log in with a project";
+
 /// Rules of a role; `None` if the role does not exist.
 type RoleRules = Option<Arc<Vec<Rule>>>;
 
@@ -71,6 +75,9 @@ impl Snapshot {
         if let Some((place, binding, _)) = self.allowing(attributes, counts) {
             return (Decision::Allow, reason(binding, place.subject));
         }
+        if attributes.user.is_unscoped() {
+            return (Decision::NoOpinion(format!("RBAC: {NO_SCOPE}")), String::new());
+        }
         let missing = self.missing_roles(&attributes.user, &attributes.namespace);
         let why = if missing.is_empty() { missing } else { format!("RBAC: {missing}") };
         (Decision::NoOpinion(why), String::new())
@@ -91,6 +98,9 @@ impl Snapshot {
     /// Returns why no binding allows a request.
     fn refusal(&self, attributes: &Attributes) -> String {
         let (user, namespace) = (&attributes.user, attributes.namespace.as_str());
+        if user.is_unscoped() {
+            return NO_SCOPE.to_owned();
+        }
         let mut refusal = Refusal::in_namespace(namespace);
         for (place, binding, rules) in self.of(user, namespace) {
             refusal.add(binding, place.subject, rules.is_some());

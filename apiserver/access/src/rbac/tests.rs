@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::authorizer::{Attributes, Authorizer, Decision, Rule};
 use crate::testing::block;
-use crate::user::{Realm, User};
+use crate::user::{Realm, UNSCOPED, User};
 
 fn texts(list: &[&str]) -> Vec<String> {
     list.iter().map(|text| (*text).to_owned()).collect()
@@ -270,6 +270,25 @@ fn identities_of_the_host_need_a_binding_that_admits_them() {
     assert!(may(&binding("", "b", "reader", group("system:authenticated")), host()));
     let everyone = binding("", "b", "reader", group("system:unauthenticated"));
     assert!(may(&everyone, User::anonymous()));
+}
+
+#[test]
+fn a_user_without_a_scope_has_what_all_authenticated_users_have() {
+    let unscoped = || {
+        let mut user = User { realm: Realm::Keystone, ..alice() };
+        user.extra.insert(UNSCOPED.to_owned(), vec!["true".to_owned()]);
+        user
+    };
+    for (subject, expected) in
+        [(user("alice"), false), (group("dev"), false), (group("system:authenticated"), true)]
+    {
+        let snapshot = policy(vec![binding("", "b", "reader", subject.clone())]);
+        let asked = request(unscoped(), "get", "|pods", "a", "x");
+        let decision = snapshot.decide(&asked).0;
+        assert_eq!(decision == Decision::Allow, expected, "{subject:?} {decision:?}");
+        assert_eq!(snapshot.rules(&unscoped(), "a").is_empty(), !expected, "{subject:?}");
+        assert_eq!(snapshot.explain(&asked).1.contains("has no scope"), !expected, "{subject:?}");
+    }
 }
 
 #[test]

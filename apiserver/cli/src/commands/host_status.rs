@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use jiff::Timestamp;
 use kube::Client;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::connect::{Connection, ConnectionArguments};
 use crate::error::{ExitCode, Failure};
@@ -92,7 +92,9 @@ fn text(object: &Value, now: Timestamp) -> String {
     ];
     let lists = [("WITHOUT EFFECT", "leftOut"), ("NOT READ", "unread")];
     let lists = lists.map(|(title, field)| list(title, &status["mirrors"], field));
-    let shown: Vec<String> = tables.into_iter().chain(lists).filter(|table| !table.is_empty()).collect();
+    let gone = list("NAMESPACES GONE", &json!([status]), "namespacesGone");
+    let shown: Vec<String> =
+        tables.into_iter().chain(lists).chain([gone]).filter(|table| !table.is_empty()).collect();
     shown.join("\n")
 }
 
@@ -139,8 +141,6 @@ fn rows<const N: usize>(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -151,7 +151,7 @@ mod tests {
             "mirrors": [{"name": "namespaces", "objects": 2, "ageSeconds": 4200, "boundSeconds": 604_800, "usable": true},
                 {"name": "token-keys", "objects": 0, "usable": false, "leftOut": ["ValidatingWebhookConfiguration/capi"],
                     "unread": ["ConfigMap team/limits: refused"]}],
-            "outbox": []}});
+            "namespacesGone": ["old", "older"], "outbox": []}});
         let text = text(&object, "2026-01-01T00:10:00Z".parse().unwrap());
         let expected = "\
 STATE            Down
@@ -173,6 +173,10 @@ ValidatingWebhookConfiguration/capi
 
 NOT READ
 ConfigMap team/limits: refused
+
+NAMESPACES GONE
+old
+older
 ";
         assert_eq!(text, expected);
     }

@@ -2,10 +2,13 @@
 
 pub(crate) mod describe;
 pub(crate) mod download;
+pub(crate) mod explain;
 pub(crate) mod explain_access;
 pub(crate) mod host_status;
 pub(crate) mod kubeconfig;
 pub(crate) mod login;
+pub(crate) mod plan;
+pub(crate) mod why;
 
 /// Blocks on a command. Requests are few, so one thread is enough.
 pub(crate) fn block_on<T>(

@@ -37,6 +37,9 @@ const ERROR_PARTS: [&str; 18] = [
     "Unsatisfiable",
 ];
 
+/// Reason of a MachineDeployment in which nothing has changed for too long.
+const DEADLINE: &str = "ProgressDeadlineExceeded";
+
 /// Reasons that repeat the status of their condition. The message says more.
 const GENERIC: [&str; 8] = [
     "NotReady",
@@ -99,6 +102,10 @@ impl Severity {
 
 /// Returns true if the condition reports nothing that needs attention.
 pub(crate) fn is_steady(condition: &Condition) -> bool {
+    // A MachineDeployment that has nothing left to do holds it, and one that is blocked does not.
+    if condition.kind == "Progressing" && ["Complete", DEADLINE].contains(&condition.reason.as_str()) {
+        return condition.reason != DEADLINE;
+    }
     let steady = if NEGATIVE.contains(&condition.kind.as_str()) {
         ConditionStatus::False
     } else {
@@ -167,6 +174,10 @@ mod tests {
             ("RemoteConnectionProbe", False, "ProbeFailed", "Not established yet", Severity::Waiting),
             ("EtcdMemberHealthy", Unknown, "InspectionFailed", "deadline exceeded", Severity::Warning),
             ("InstanceReady", False, "InstanceCreateFailed", "nova: no host", Severity::Failed),
+            ("Progressing", True, "Progressing", "", Severity::Running),
+            ("Progressing", True, "Complete", "", Severity::Done),
+            ("Progressing", False, "ProgressDeadlineExceeded", "No progress", Severity::Failed),
+            ("Progressing", Unknown, "RolloutPaused", "", Severity::Warning),
             ("InstanceReady", False, "QuotaExceeded", "", Severity::Failed),
             ("InstanceReady", False, "InstanceNotReady", "", Severity::Waiting),
         ] {

@@ -205,7 +205,7 @@ fn of_other_tokens(scene: &Scene) -> Vec<Call> {
             CERTIFICATE_NO_RIGHT,
         ),
         Call::get("certificate of the host's CA for clients", Who::Stranger, &machine(), UNKNOWN),
-        Call::get("forged headers of a front proxy", Who::Forged, &machine(), [403; WIDTH]),
+        Call::get("forged headers of a front proxy", Who::Forged, &machine(), UNKNOWN),
     ]
 }
 

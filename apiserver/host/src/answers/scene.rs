@@ -140,11 +140,13 @@ impl OfHost {
         let tokens = Arc::new(tokens.with_mirror(self.keys.clone(), self.mirror.clone()));
         let issuer =
             |url: &str, realm, name| Issuer { url: url.to_owned(), realm, verifier: Arc::new(Names(name)) };
-        Authenticator::new(RequestHeaders::default(), Some(tokens))
+        let authenticator = Authenticator::new(RequestHeaders::default(), Some(tokens))
             .with_host_certificates(Some(Arc::new(HostUserCertificates::new(self.health.clone(), false))))
             .with_keystone(Some(Arc::new(Names("keystone:Default/kay"))))
             .with_issuer(issuer("https://own", Realm::Own, "system:serviceaccount:capstan-system:robot"))
-            .with_issuer(issuer("https://olga", Realm::Issuer("https://olga".into()), "oidc:olga"))
+            .with_issuer(issuer("https://olga", Realm::Issuer("https://olga".into()), "oidc:olga"));
+        authenticator.set_default_anonymous_paths();
+        authenticator
     }
 
     /// Returns the authorizers of the direct endpoint and of requests through the host, in the order of the server.

@@ -5,10 +5,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::Status;
 
-/// Age above which Events are not sent after a start: a host forgets its own after an hour, too.
-const RECENT: Duration = Duration::from_secs(3600);
+use crate::namespace_errors::{is_missing, is_terminating};
+
+/// Age above which an Event is not sent after a start: our own store keeps one that waits for the host for a day.
+const RECENT: Duration = Duration::from_secs(24 * 3600);
 
 /// Returns the Event without the metadata of our own store.
 pub(super) fn copy(event: &Event) -> Event {
@@ -27,7 +28,7 @@ pub(super) fn revision(event: &Event) -> u64 {
     event.metadata.resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or_default()
 }
 
-/// Returns true if the Event last occurred within the last hour.
+/// Returns true if the Event last occurred within the last day.
 pub(super) fn is_recent(event: &Event, now: Timestamp) -> bool {
     let times = [
         event.series.as_ref().and_then(|series| series.last_observed_time.as_ref()).map(|time| time.0),
@@ -52,26 +53,17 @@ pub(super) enum Verdict {
 pub(super) fn verdict(error: &kube::Error) -> Verdict {
     let kube::Error::Api(status) = error else { return Verdict::Retry };
     match status.code {
-        // The namespace is being deleted, or exists in Capstan alone.
-        403 if has_cause(status, "NamespaceTerminating") => Verdict::Drop,
-        404 if kind(status) != "events" => Verdict::Drop,
+        403 | 404 if is_terminating(status) || is_missing(status, "events") => Verdict::Drop,
         400 | 405 | 413 | 415 | 422 => Verdict::Drop,
         // Missing permission, conflict, too many requests, error of the host.
         _ => Verdict::Retry,
     }
 }
 
-fn has_cause(status: &Status, reason: &str) -> bool {
-    status.details.iter().flat_map(|details| &details.causes).any(|cause| cause.reason == reason)
-}
-
-fn kind(status: &Status) -> &str {
-    status.details.as_ref().map(|details| details.kind.as_str()).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
+    use kube::core::Status;
     use serde_json::{Value, json};
 
     use super::*;
@@ -105,9 +97,9 @@ mod tests {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         let mut event = Event::default();
         assert!(!is_recent(&event, now));
-        event.event_time = Some(MicroTime(at("2026-11-21T10:00:00Z")));
+        event.event_time = Some(MicroTime(at("2026-11-20T11:59:59Z")));
         assert!(!is_recent(&event, now));
-        event.last_timestamp = Some(Time(at("2026-11-21T11:30:00Z")));
+        event.last_timestamp = Some(Time(at("2026-11-20T12:00:01Z")));
         assert!(is_recent(&event, now));
         event.last_timestamp = Some(Time(at("2026-11-21T15:30:00Z")));
         assert!(is_recent(&event, now), "a clock that was ahead loses nothing");

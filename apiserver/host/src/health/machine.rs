@@ -47,7 +47,8 @@ pub enum HostState {
     Down,
     /// The host answers, but may not have read all its data. Its negative answers are not believed.
     Probation,
-    /// Another host cluster answers at the address. Nothing of it is believed.
+    /// Another host cluster answers at the address, or the known one after a restore of an older backup. Nothing of it is
+    /// believed.
     Other,
 }
 
@@ -106,6 +107,8 @@ pub(crate) enum Probe {
     Ready(Option<Listed>),
     /// The host is not the pinned one.
     Stranger,
+    /// The host was restored from an older backup, with this version of its front proxy's ConfigMap.
+    Older(u64),
 }
 
 /// Comparison of a list of namespaces with the known ones.
@@ -200,7 +203,7 @@ impl Machine {
     pub(crate) fn probe(&mut self, now: Instant, probe: Probe) {
         match probe {
             Probe::Silent => self.ready_since = None,
-            Probe::Stranger => self.enter(HostState::Other),
+            Probe::Stranger | Probe::Older(_) => self.enter(HostState::Other),
             Probe::Unready | Probe::Refused => self.unready(),
             Probe::Ready(listed) => self.ready(now, listed),
         }

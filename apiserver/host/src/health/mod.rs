@@ -124,8 +124,7 @@ impl HostHealth {
 
     /// Records the objects of one kind that wait to be written to the host. `None`: this process does not write them.
     pub(crate) fn report_backlog(&self, outbox: Outbox, backlog: Option<Backlog>) {
-        let Backlog { objects, oldest, .. } = backlog.unwrap_or_default();
-        self.0.metrics.set_outbox(outbox, objects, oldest);
+        self.0.metrics.set_outbox(outbox, backlog.unwrap_or_default());
         self.observed().set_backlog(outbox, backlog);
     }
 

@@ -6,12 +6,16 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{HostFacts, MirrorFacts, seconds};
+use crate::credential;
 use crate::health::{HostState, Probe};
 
 /// Status of a condition, in the words of an API.
 const TRUE: &str = "True";
 const FALSE: &str = "False";
 const UNKNOWN: &str = "Unknown";
+
+/// Maximum number of namespaces that a message names. The field `namespacesGone` has all of them.
+const MOST_NAMES: usize = 10;
 
 /// Condition without the time of its last change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,8 +46,14 @@ impl Transitions {
 }
 
 /// Returns all conditions.
-pub(super) fn of(facts: &HostFacts) -> [HostCondition; 4] {
-    [reachable(facts), credential_refused(facts), mirror_fresh(facts), write_back_caught_up(facts)]
+pub(super) fn of(facts: &HostFacts) -> [HostCondition; 5] {
+    [
+        reachable(facts),
+        credential_refused(facts),
+        mirror_fresh(facts),
+        write_back_caught_up(facts),
+        namespaces_gone(facts),
+    ]
 }
 
 fn condition(
@@ -83,6 +93,11 @@ fn reachable(facts: &HostFacts) -> HostCondition {
 
 fn other(facts: &HostFacts) -> String {
     let pinned = facts.pinned.as_deref().unwrap_or("unknown");
+    if let Some(Probe::Older(version)) = facts.probe {
+        return format!(
+            "the host cluster was restored from an older backup: its ConfigMap kube-system/extension-apiserver-authentication has the lower version {version} and other data. If this is wanted, set host.acceptNewIdentity to {pinned}@{version}"
+        );
+    }
     format!(
         "another cluster answers: the uid of its namespace kube-system is not {pinned}. If it is the new host cluster, set host.acceptNewIdentity to its uid"
     )
@@ -113,11 +128,24 @@ fn credential_refused(facts: &HostFacts) -> HostCondition {
         (Some(Probe::Unready), None) => {
             (UNKNOWN, "NotReady", text("the host cluster is not ready, and may not check credentials"))
         }
-        (Some(Probe::Ready(_) | Probe::Stranger), None) => {
-            (FALSE, "Accepted", text("the host cluster accepts Capstan's own user"))
-        }
+        (Some(Probe::Ready(_) | Probe::Stranger | Probe::Older(_)), None) => accepted(facts),
     };
     condition("CredentialRefused", found)
+}
+
+/// Returns the condition of a credential that works.
+fn accepted(facts: &HostFacts) -> (&'static str, &'static str, String) {
+    match facts.credential_end.filter(|end| credential::ends_soon(*end, facts.now)) {
+        Some(end) => (
+            FALSE,
+            "EndsSoon",
+            format!(
+                "the client certificate of Capstan in the host cluster ends at {}: renew it in host.kubeconfig",
+                seconds(end)
+            ),
+        ),
+        None => (FALSE, "Accepted", "the host cluster accepts Capstan's own user".to_owned()),
+    }
 }
 
 fn mirror_fresh(facts: &HostFacts) -> HostCondition {
@@ -167,10 +195,40 @@ fn write_back_caught_up(facts: &HostFacts) -> HostCondition {
             FALSE,
             "Refused",
             format!(
-                "the host cluster refuses {refused} objects: see the Events of their Clusters and the log"
+                "the host cluster refuses {refused} objects: see the conditions of their Clusters and the log"
             ),
         ),
         _ => (FALSE, "Waiting", format!("{waiting} objects wait, and the host cluster refuses {refused}")),
     };
     condition("WriteBackCaughtUp", found)
+}
+
+fn namespaces_gone(facts: &HostFacts) -> HostCondition {
+    let text = str::to_owned;
+    let found = match &facts.gone {
+        None => (
+            UNKNOWN,
+            "NotCompared",
+            text(
+                "the namespaces with objects of Capstan have not been compared with those of the host cluster yet",
+            ),
+        ),
+        Some(gone) if gone.is_empty() => {
+            (FALSE, "AllPresent", text("the host cluster has all namespaces with objects of Capstan"))
+        }
+        Some(gone) => {
+            let names: Vec<&str> = gone.iter().take(MOST_NAMES).map(String::as_str).collect();
+            let more = gone.len() - names.len();
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            (
+                TRUE,
+                "NamespacesGone",
+                format!(
+                    "the host cluster does not have these namespaces, and Capstan keeps the objects in them: {}{more}",
+                    names.join(", ")
+                ),
+            )
+        }
+    };
+    condition("NamespacesGone", found)
 }

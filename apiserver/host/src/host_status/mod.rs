@@ -4,6 +4,7 @@ mod conditions;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -66,17 +67,21 @@ pub struct HostFacts {
     pinned: Option<String>,
     credential_end: Option<Timestamp>,
     mirrors: Vec<MirrorFacts>,
+    /// Namespaces that the host does not have, with objects of Capstan. `None`: they are not known.
+    gone: Option<BTreeSet<String>>,
     /// Backlogs by the name of the kind. Empty: another replica writes to the host.
     outbox: Vec<(&'static str, Backlog)>,
 }
 
 impl HostFacts {
     /// Observes a host now. `replica` is the name of this process, which began at `begun`; `pinned` is the uid of the
-    /// host that it knows.
+    /// host that it knows. `gone` are the namespaces that the host does not have and that have objects of Capstan; `None`
+    /// if the replica has not compared them.
     pub fn observe(
         connection: &HostConnection,
         pinned: Option<String>,
         mirrors: Vec<MirrorFacts>,
+        gone: Option<BTreeSet<String>>,
         replica: String,
         begun: Timestamp,
     ) -> Self {
@@ -93,6 +98,7 @@ impl HostFacts {
             pinned,
             credential_end: connection.credential_end(),
             mirrors,
+            gone,
             outbox: observed.backlogs().iter().map(|(kind, backlog)| (*kind, *backlog)).collect(),
         }
     }
@@ -124,6 +130,8 @@ pub fn host_status(facts: &HostFacts, transitions: &mut Transitions) -> Value {
         ("credentialEndTime", facts.credential_end.map(seconds)),
     ];
     set(&mut status, optional.map(|(name, value)| (name, value.map(Value::from))));
+    let gone = facts.gone.iter().flatten().cloned().collect::<Vec<_>>();
+    set(&mut status, [("namespacesGone", (!gone.is_empty()).then(|| gone.into()))]);
     json!({"apiVersion": "capstan.dev/v1alpha1", "kind": "HostStatus",
         "metadata": {"name": NAME, "creationTimestamp": seconds(facts.begun)}, "status": status})
 }

@@ -18,6 +18,7 @@ fn facts(state: HostState) -> HostFacts {
         pinned: Some("u1".to_owned()),
         credential_end: Some(at("2026-02-01T00:00:00Z")),
         mirrors: vec![MirrorFacts::new("namespaces", 3, Duration::ZERO, Some(Duration::from_secs(60)))],
+        gone: None,
         outbox: vec![("events", Backlog::default()), ("secrets", Backlog::default())],
     }
 }
@@ -67,9 +68,14 @@ fn the_credential_is_refused_by_the_host_or_by_its_end() {
         (Some(Probe::Refused), "True", "Refused"),
         (Some(Probe::Ready(None)), "False", "Accepted"),
         (Some(Probe::Stranger), "False", "Accepted"),
+        (Some(Probe::Older(1)), "False", "Accepted"),
     ] {
         let facts = HostFacts { probe, ..facts(HostState::Down) };
         assert_eq!(condition(&facts, "CredentialRefused"), pair(status, reason), "{probe:?}");
+    }
+    for (end, reason) in [("2026-01-08T10:00:00Z", "EndsSoon"), ("2026-01-08T10:00:01Z", "Accepted")] {
+        let soon = HostFacts { credential_end: Some(at(end)), ..facts(HostState::Up) };
+        assert_eq!(condition(&soon, "CredentialRefused"), pair("False", reason), "{end}");
     }
     let ended = HostFacts { credential_end: Some(at("2026-01-01T10:00:00Z")), ..facts(HostState::Up) };
     assert_eq!(condition(&ended, "CredentialRefused"), pair("True", "Expired"));
@@ -126,6 +132,38 @@ fn the_write_back_waits_is_refused_or_belongs_to_another_replica() {
         *shown,
         json!({"kind": "secrets", "objects": 2, "refused": 1, "oldestTime": "2026-01-01T09:58:30Z"})
     );
+}
+
+/// Returns the message of a condition.
+fn message(facts: &HostFacts, kind: &str) -> String {
+    let object = host_status(facts, &mut Transitions::default());
+    let all = object["status"]["conditions"].as_array().unwrap().clone();
+    let found = all.into_iter().find(|it| it["type"] == kind).unwrap();
+    found["message"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn ho_03_an_older_host_is_named_with_the_value_that_accepts_it() {
+    let older = HostFacts { probe: Some(Probe::Older(100)), ..facts(HostState::Other) };
+    assert_eq!(condition(&older, "Reachable"), pair("False", "OtherCluster"));
+    let found = message(&older, "Reachable");
+    assert!(found.ends_with("set host.acceptNewIdentity to u1@100"), "{found}");
+}
+
+#[test]
+fn c2_namespaces_that_the_host_does_not_have_are_listed() {
+    let with = |count: usize| {
+        let gone = (0..count).map(|number| format!("n{number:02}")).collect();
+        HostFacts { gone: Some(gone), ..facts(HostState::Up) }
+    };
+    assert_eq!(condition(&facts(HostState::Up), "NamespacesGone"), pair("Unknown", "NotCompared"));
+    assert_eq!(condition(&with(0), "NamespacesGone"), pair("False", "AllPresent"));
+    assert_eq!(condition(&with(12), "NamespacesGone"), pair("True", "NamespacesGone"));
+    let found = message(&with(12), "NamespacesGone");
+    assert!(found.contains(": n00, n01") && found.ends_with("n09 and 2 more"), "{found}");
+    let status = |facts: &HostFacts| host_status(facts, &mut Transitions::default())["status"].clone();
+    assert_eq!(status(&with(12))["namespacesGone"].as_array().unwrap().len(), 12);
+    assert!(status(&with(0)).get("namespacesGone").is_none());
 }
 
 #[test]

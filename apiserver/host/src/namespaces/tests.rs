@@ -2,8 +2,17 @@
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 
+use super::presence::{Presence, UNCERTAIN};
 use super::*;
 use crate::fake::{Fake, status};
+
+impl HostNamespaces {
+    /// Loses a namespace, as in a list after an outage.
+    pub(crate) fn lose(&self, name: &str) {
+        self.write().0.get_mut(name).unwrap().presence = Presence::Missing;
+        self.believe_absence();
+    }
+}
 
 fn namespace(name: &str, phase: &str) -> Namespace {
     let value = json!({"metadata": {"name": name}, "status": {"phase": phase}});
@@ -18,12 +27,12 @@ fn phase(found: &Value) -> &str {
 async fn watched_namespaces_are_cached_and_others_are_requested() {
     let host = Fake::new(status(404));
     let namespaces = HostNamespaces::new(host.client());
-    let mut fresh = HashMap::new();
+    let mut listing = Listing::default();
     for event in [Event::Init, Event::InitApply(namespace("team", "Active")), Event::InitDone] {
-        namespaces.take(&mut fresh, event);
+        namespaces.take(&mut listing, event);
     }
     assert_eq!(phase(&namespaces.namespace("team").await.unwrap().unwrap()), "Active");
-    namespaces.take(&mut fresh, Event::Apply(namespace("team", "Terminating")));
+    namespaces.take(&mut listing, Event::Apply(namespace("team", "Terminating")));
     assert_eq!(phase(&namespaces.namespace("team").await.unwrap().unwrap()), "Terminating");
     assert!(host.requests().is_empty(), "{:?}", host.requests());
     // Created just now: the watch reports it before the host must be asked.
@@ -32,12 +41,12 @@ async fn watched_namespaces_are_cached_and_others_are_requested() {
         async move { namespaces.namespace("new").await }
     });
     tokio::time::sleep(WATCH_DELAY / 2).await;
-    namespaces.take(&mut fresh, Event::Apply(namespace("new", "Active")));
+    namespaces.take(&mut listing, Event::Apply(namespace("new", "Active")));
     assert!(asking.await.unwrap().unwrap().is_some());
     assert!(host.requests().is_empty(), "{:?}", host.requests());
     assert_eq!(namespaces.namespace("none").await, Ok(None));
     assert_eq!(host.requests(), ["GET /api/v1/namespaces/none"]);
-    namespaces.take(&mut fresh, Event::Delete(namespace("team", "Terminating")));
+    namespaces.take(&mut listing, Event::Delete(namespace("team", "Terminating")));
     assert_eq!(namespaces.namespace("team").await, Ok(None));
 }
 
@@ -45,19 +54,19 @@ async fn watched_namespaces_are_cached_and_others_are_requested() {
 async fn while_the_host_is_down_known_namespaces_are_served_and_others_fail() {
     let host = Fake::new(status(503));
     let namespaces = HostNamespaces::new(host.client());
-    namespaces.take(&mut HashMap::new(), Event::Apply(namespace("team", "Active")));
+    namespaces.take(&mut Listing::default(), Event::Apply(namespace("team", "Active")));
     assert!(namespaces.namespace("team").await.unwrap().is_some());
     assert_eq!(namespaces.namespace("other").await.unwrap_err().code, 503);
 }
 
 /// Applies a list.
 fn list(namespaces: &HostNamespaces, names: &[&str]) {
-    let mut fresh = HashMap::new();
-    namespaces.take(&mut fresh, Event::Init);
+    let mut listing = Listing::default();
+    namespaces.take(&mut listing, Event::Init);
     for name in names {
-        namespaces.take(&mut fresh, Event::InitApply(namespace(name, "Active")));
+        namespaces.take(&mut listing, Event::InitApply(namespace(name, "Active")));
     }
-    namespaces.take(&mut fresh, Event::InitDone);
+    namespaces.take(&mut listing, Event::InitDone);
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,7 +77,7 @@ async fn a_namespace_is_gone_only_if_a_host_that_is_up_says_so() {
     list(&namespaces, &["a", "b"]);
     health.set(HostState::Probation);
     list(&namespaces, &["a"]);
-    namespaces.take(&mut HashMap::new(), Event::Delete(namespace("a", "Active")));
+    namespaces.take(&mut Listing::default(), Event::Delete(namespace("a", "Active")));
     for name in ["a", "b", "never"] {
         assert_eq!(namespaces.namespace(name).await.unwrap_err().code, 503, "{name}");
     }
@@ -76,9 +85,38 @@ async fn a_namespace_is_gone_only_if_a_host_that_is_up_says_so() {
     assert_eq!(namespaces.compare(["a"].into_iter()), Listed { known: 2, missing: 1 });
     health.set(HostState::Up);
     namespaces.believe_absence();
-    for name in ["a", "b", "never"] {
+    for name in ["a", "never"] {
         assert_eq!(namespaces.namespace(name).await, Ok(None), "{name}");
     }
+    assert_eq!(namespaces.namespace("b").await.unwrap_err().code, 503, "its deletion was not seen");
+    assert_eq!(namespaces.compare(std::iter::empty()), Listed { known: 0, missing: 0 });
+    tokio::time::sleep(UNCERTAIN - Duration::from_secs(60)).await;
+    namespaces.believe_absence();
+    assert_eq!((namespaces.is_uncertain("b"), namespaces.snapshot().len()), (true, 1), "a restart knows it");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    namespaces.believe_absence();
+    assert_eq!(namespaces.namespace("b").await, Ok(None));
+}
+
+#[tokio::test(start_paused = true)]
+async fn ho_03_a_namespace_that_a_restart_does_not_find_is_uncertain_until_it_is_back() {
+    let namespaces = HostNamespaces::new(Fake::new(status(404)).client());
+    let stored = ["a", "b"].map(|name| (name.to_owned(), relevant_fields(&namespace(name, "Active"))));
+    namespaces.restore(stored.into());
+    let mut listing = Listing::default();
+    for event in [Event::Init, Event::InitApply(namespace("a", "Active")), Event::InitDone] {
+        namespaces.take(&mut listing, event);
+    }
+    assert_eq!(namespaces.namespace("b").await.unwrap_err().code, 503);
+    assert!(namespaces.is_uncertain("b") && !namespaces.is_reported("b") && namespaces.is_reported("a"));
+    // A list in between, in which "a" is gone although the watch goes on.
+    for event in [Event::Init, Event::InitDone] {
+        namespaces.take(&mut listing, event);
+    }
+    assert_eq!(namespaces.namespace("a").await, Ok(None));
+    assert!(namespaces.is_uncertain("b"));
+    namespaces.take(&mut listing, Event::Apply(namespace("b", "Active")));
+    assert!(namespaces.namespace("b").await.unwrap().is_some() && !namespaces.is_uncertain("b"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -107,7 +145,7 @@ async fn known_namespaces_are_served_at_once_for_a_week_while_the_host_is_down()
 async fn restored_namespaces_never_replace_reported_ones_and_another_host_has_none() {
     let health = HostHealth::in_state(HostState::Up);
     let namespaces = HostNamespaces::new(Fake::new(status(404)).client()).with_health(health.clone());
-    namespaces.take(&mut HashMap::new(), Event::Apply(namespace("a", "Terminating")));
+    namespaces.take(&mut Listing::default(), Event::Apply(namespace("a", "Terminating")));
     let stored = ["a", "b"].map(|name| (name.to_owned(), relevant_fields(&namespace(name, "Active"))));
     namespaces.restore(stored.into());
     assert_eq!(phase(&namespaces.known("a").unwrap()), "Terminating");

@@ -1,5 +1,7 @@
 //! Tests of the host's Secrets and their copies.
 
+mod keeping;
+
 use std::collections::HashMap;
 
 use async_trait::async_trait;
@@ -292,27 +294,6 @@ async fn bootstrap_data_is_used_for_a_day_and_credentials_for_ever() {
     let error = first.secret("n", "boot").await.unwrap_err();
     assert!(error.to_string().contains("HostSecretStale"), "{error}");
     assert!(first.secret("n", "s").await.unwrap().is_some());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_copy_that_no_reader_needs_is_removed_after_a_day() {
-    let (_host, health, stored, next) = leaders();
-    let secrets = next();
-    secrets.secret("n", "s").await.unwrap();
-    let sweeping = secrets.sweep();
-    let waiting = async {
-        tokio::time::sleep(UNUSED / 2).await;
-        secrets.secret("n", "s").await.unwrap();
-        tokio::time::sleep(UNUSED * 3 / 4).await;
-        assert_eq!(stored.names().await.len(), 1, "it was read");
-        health.set(HostState::Down);
-        tokio::time::sleep(UNUSED).await;
-        assert_eq!(stored.names().await.len(), 1, "a host that is down says nothing");
-        health.set(HostState::Up);
-        tokio::time::sleep(UNUSED + SWEEP_INTERVAL).await;
-        assert!(stored.names().await.is_empty());
-    };
-    tokio::select! { () = sweeping => {}, () = waiting => {} }
 }
 
 #[tokio::test(start_paused = true)]

@@ -79,10 +79,10 @@ async fn guessed_tokens_at_a_slow_host_wait_in_a_bounded_queue() {
     let host = Fake::new(alice());
     host.hang();
     let tokens = &tokens(&host);
-    let names: Vec<String> = (0..AT_ONCE + MOST_WAITING + 1).map(|number| number.to_string()).collect();
     let started = tokio::time::Instant::now();
-    let all = futures::future::join_all(names.iter().map(|token| async move {
-        let found = tokens.review(token).await;
+    let all = futures::future::join_all((0..AT_ONCE + MOST_WAITING + 1).map(|number| async move {
+        let address = IpAddr::from([192, 0, 2, u8::try_from(number / PER_ADDRESS).unwrap()]);
+        let found = tokens.review_from(&number.to_string(), Some(address)).await;
         (found.unwrap_err().0, started.elapsed())
     }));
     let all = all.await;
@@ -92,6 +92,25 @@ async fn guessed_tokens_at_a_slow_host_wait_in_a_bounded_queue() {
     assert!(all.iter().all(|(_, took)| *took <= LONGEST), "a slow host is given up");
     assert_eq!(overloaded.iter().filter(|(_, took)| took.is_zero()).count(), 1, "the queue is full");
     assert!(overloaded.iter().all(|(_, took)| *took <= Duration::from_secs(2)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn guessed_tokens_of_one_address_leave_room_for_those_of_others() {
+    let host = Fake::new(alice());
+    host.hang();
+    let tokens = &tokens(&host);
+    let [stranger, other] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
+    let mut guesses = std::pin::pin!(futures::future::join_all(
+        (0..MOST_WAITING)
+            .map(|number| async move { tokens.review_from(&number.to_string(), Some(stranger)).await })
+    ));
+    tokio::select! {
+        _ = &mut guesses => panic!("the host does not answer"),
+        () = tokio::time::sleep(Duration::from_secs(1)) => {}
+    }
+    assert_eq!(host.requests().len(), PER_ADDRESS);
+    host.answer(alice());
+    assert!(tokens.review_from("good", Some(other)).await.unwrap().is_some());
 }
 
 fn alice() -> (u16, Value) {

@@ -99,4 +99,17 @@ mod tests {
             assert!(compile(bad).is_err(), "{bad}");
         }
     }
+
+    #[test]
+    fn the_documented_condition_keeps_users_without_a_scope_from_a_webhook() {
+        let source = "!has(request.extra) || !('capstan.dev/unscoped' in request.extra)";
+        let conditions = Conditions(vec![compile(source).unwrap()]);
+        for (spec, expected) in [
+            (json!({"user": "keystone:alice"}), Matched::Yes),
+            (json!({"user": "keystone:alice", "extra": {"scopes": ["a"]}}), Matched::Yes),
+            (json!({"user": "keystone:alice", "extra": {"capstan.dev/unscoped": ["true"]}}), Matched::No),
+        ] {
+            assert_eq!(conditions.matches(&spec), expected, "{spec}");
+        }
+    }
 }

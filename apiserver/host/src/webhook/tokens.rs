@@ -1,5 +1,6 @@
 //! Token authenticator by a webhook: TokenReviews, cached for at most a minute.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenRe
 
 use super::client::WebhookClient;
 use crate::connection::ConnectError;
-use crate::in_flight::{InFlight, Overloaded};
+use crate::in_flight::{self, InFlight, Overloaded};
 use crate::retry;
 use crate::ttl_cache::TtlCache;
 
@@ -23,6 +24,9 @@ const MOST: usize = 8192;
 
 /// Maximum number of requests in flight: a client that guesses tokens must not flood the webhook.
 const AT_ONCE: usize = 64;
+
+/// Maximum number of requests in flight for clients of one address, so that its guesses keep no other token waiting.
+const PER_ADDRESS: usize = 4;
 
 /// Maximum number of requests that wait to be sent.
 const MOST_WAITING: usize = 256;
@@ -93,7 +97,7 @@ impl WebhookTokens {
             accepted: TtlCache::new(settings.cache_ttl, MOST),
             refused: TtlCache::new(settings.cache_ttl.min(REFUSED_TTL), MOST),
             hasher: TokenHasher::new().map_err(|_| TokenWebhookError::NoRandomNumbers)?,
-            in_flight: InFlight::new(AT_ONCE, AT_ONCE, MOST_WAITING),
+            in_flight: InFlight::new(AT_ONCE, PER_ADDRESS, MOST_WAITING),
             error: Mutex::default(),
             settings,
         })
@@ -147,9 +151,15 @@ impl WebhookTokens {
     }
 
     /// Returns the user that the webhook names, or the reason why it does not decide.
-    async fn ask(&self, token: &str, hash: TokenHash) -> Result<Option<User>, String> {
-        // The user is not known yet: all share one bound.
-        let entered = self.in_flight.enter("").await;
+    async fn ask(
+        &self,
+        token: &str,
+        hash: TokenHash,
+        address: Option<IpAddr>,
+    ) -> Result<Option<User>, String> {
+        // The user is not known yet.
+        let source = in_flight::source(address);
+        let entered = self.in_flight.enter(&source).await;
         let _permit = entered.map_err(|Overloaded| "too many tokens wait for it".to_owned())?;
         // A request with the same token may have got the answer during the wait.
         if let Some(known) = self.cached(&hash) {
@@ -213,12 +223,16 @@ fn words(error: &kube::Error) -> String {
 #[async_trait]
 impl TokenSource for WebhookTokens {
     async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed> {
+        self.review_from(token, None).await
+    }
+
+    async fn review_from(&self, token: &str, address: Option<IpAddr>) -> Result<Option<User>, ReviewFailed> {
         let hash = self.hasher.hash(token);
         if let Some(known) = self.cached(&hash) {
             return Ok(known);
         }
         // Failures are not cached: the next request asks again.
-        match tokio::time::timeout(self.settings.timeout, self.ask(token, hash)).await {
+        match tokio::time::timeout(self.settings.timeout, self.ask(token, hash, address)).await {
             Ok(answer) => answer.map_err(|why| Self::failed(&why)),
             Err(_) => Err(Self::failed("it did not answer in time")),
         }

@@ -1,6 +1,7 @@
 //! Tests of token reviews by a fake webhook.
 
 use std::io::Write;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use apiserver_access::TokenSource;
@@ -128,11 +129,33 @@ async fn guessed_tokens_wait_in_a_bounded_queue() {
     let webhook = Fake::new(alice());
     webhook.hang();
     let tokens = &tokens(&webhook, "");
-    let names: Vec<String> = (0..400).map(|number| number.to_string()).collect();
-    let all = futures::future::join_all(names.iter().map(|token| tokens.review(token))).await;
+    // Four of each address.
+    let all = futures::future::join_all((0..400_u16).map(|number| async move {
+        let address = IpAddr::from([192, 0, 2, u8::try_from(number / 4).unwrap()]);
+        tokens.review_from(&number.to_string(), Some(address)).await
+    }));
+    let all = all.await;
     let overloaded = all.iter().filter(|found| found.as_ref().unwrap_err().0.contains("too many")).count();
     // 64 are in flight, and 256 wait for two seconds. All others are refused at once.
     assert_eq!((overloaded, webhook.requests().len()), (400 - 64, 64));
+}
+
+#[tokio::test(start_paused = true)]
+async fn guessed_tokens_of_one_address_leave_room_for_those_of_others() {
+    let webhook = Fake::new(alice());
+    webhook.hang();
+    let tokens = &tokens(&webhook, "");
+    let [stranger, other] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
+    let mut guesses = std::pin::pin!(futures::future::join_all(
+        (0..100).map(|number| async move { tokens.review_from(&number.to_string(), Some(stranger)).await })
+    ));
+    tokio::select! {
+        _ = &mut guesses => panic!("the webhook does not answer"),
+        () = tokio::time::sleep(Duration::from_secs(1)) => {}
+    }
+    assert_eq!(webhook.requests().len(), 4);
+    webhook.answer(alice());
+    assert!(tokens.review_from("good", Some(other)).await.unwrap().is_some());
 }
 
 #[tokio::test]

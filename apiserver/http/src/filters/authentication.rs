@@ -21,7 +21,7 @@ pub(crate) async fn authenticate(
     }
     let started = Instant::now();
     let authenticator = &server.parts.authenticator;
-    let mut found = authenticator.authenticate(&connection.peer, headers).await;
+    let mut found = authenticator.authenticate(&connection.peer, connection.address, headers).await;
     // A host decides itself about its anonymous users.
     let is_anonymous = found.as_ref().is_ok_and(|found| !found.is_proxied && found.user.is_anonymous());
     if is_anonymous && !authenticator.admits_anonymous(path) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use apiserver_access::rbac;
-use apiserver_access::{Attributes, Authorizer, Decision, Rule, User, Verdict};
+use apiserver_access::{Attributes, Authorizer, Decision, Realm, Rule, User, Verdict};
 use apiserver_machinery::admission::{Action, Caller, GrantedRule, Permissions, Uncovered};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_schema::{AuthorizationAnswer, AuthorizationQuestion};
@@ -146,10 +146,16 @@ impl UserPermissions {
             user: Arc::clone(user),
             name: info.resource().map(|path| path.name.clone()).unwrap_or_default(),
             requires_use: server.settings.requires_use,
-            // Controllers copy references that a user was allowed to write.
-            requires_secret_read: server.settings.requires_secret_read && !user.is_internal(),
+            requires_secret_read: requires_secret_read(server.settings.requires_secret_read, user, proxied),
         }
     }
+}
+
+/// Returns true if a user needs the permission to read Secrets that an object newly names. Controllers do not: they copy
+/// references that a user was allowed to write.
+fn requires_secret_read(setting: Option<bool>, user: &User, proxied: bool) -> bool {
+    let is_through_host = proxied && user.realm == Realm::Host;
+    !user.is_internal() && setting.unwrap_or(!is_through_host)
 }
 
 #[async_trait]
@@ -266,4 +272,33 @@ pub(super) fn attributes(info: &RequestInfo, query: &Query, user: &Arc<User>) ->
         attributes.verb = info.method.as_str().to_lowercase();
     }
     attributes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tm_05_secrets_need_the_permission_to_read_them_by_default_except_through_the_host() {
+        let user = |realm: Realm| User::authenticated("alice", []).in_realm(realm);
+        let (own, host) = (user(Realm::Own), user(Realm::Host));
+        let table = [
+            (None, &own, false, true),
+            (None, &host, false, true),
+            (None, &host, true, false),
+            // A front proxy passes on users of the host only.
+            (None, &own, true, true),
+            (Some(true), &host, true, true),
+            (Some(true), &own, false, true),
+            (Some(false), &host, true, false),
+            (Some(false), &own, false, false),
+        ];
+        for (setting, user, proxied, expected) in table {
+            let found = requires_secret_read(setting, user, proxied);
+            assert_eq!(found, expected, "{setting:?} {:?} {proxied}", user.realm);
+        }
+        let controller = User::controller("machine");
+        assert!(!requires_secret_read(None, &controller, false));
+        assert!(!requires_secret_read(Some(true), &controller, false));
+    }
 }

@@ -46,6 +46,30 @@ pub(crate) fn check(server: &ApiServer, info: &RequestInfo, query: &Query, proxi
     Ok(())
 }
 
+/// Refuses a request whose client certificate may be revoked, because the revocations have not been read yet. Health and
+/// the documents of the API are served: they contain no objects, and storage may be down for long. A host does not get
+/// the document by which it decides that its APIService is Available, because its requests for objects are refused.
+///
+/// # Errors
+/// 503 with the time after which to try again.
+pub(crate) fn check_certificate(connection: &Connection, info: &RequestInfo) -> ApiResult<()> {
+    let may_be_revoked = connection.peer.identity().is_some_and(|peer| peer.may_be_revoked);
+    let is_early = connection.peer.is_front_proxy() && is_group_version(&info.path);
+    if may_be_revoked && (is_early || !is_document(info)) {
+        return Err(ApiError::undecided(
+            "it is not known yet whether the client certificate is revoked; try again",
+        ));
+    }
+    Ok(())
+}
+
+/// Returns true for a read of health, the version, discovery or the schemas.
+fn is_document(info: &RequestInfo) -> bool {
+    let first = info.path.trim_start_matches('/').split('/').next();
+    let is_of_api = matches!(first, Some("api" | "apis" | "openapi" | "version"));
+    info.resource().is_none() && info.is_read_only() && (is_of_api || routes::health(&info.path).is_some())
+}
+
 /// Returns true for `/apis/GROUP/VERSION`, by which a host decides whether its APIService is Available. It must not say
 /// so before the objects can be served.
 fn is_group_version(path: &str) -> bool {
@@ -84,7 +108,13 @@ fn silent() -> ApiError {
 
 #[cfg(test)]
 mod tests {
-    use super::is_group_version;
+    use std::sync::Arc;
+
+    use apiserver_access::{Peer, PeerIdentity};
+    use http::Method;
+    use rcgen::{CertificateParams, DnType, KeyPair};
+
+    use super::*;
 
     #[test]
     fn only_a_group_version_path_is_an_availability_check() {
@@ -93,6 +123,42 @@ mod tests {
         }
         for path in ["/apis", "/apis/", "/apis/cluster.x-k8s.io", "/api/v1", "/apis/g/v/machines", "/livez"] {
             assert!(!is_group_version(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn before_the_revocations_are_read_certificates_give_health_and_documents_alone() {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "alice");
+        let certificate = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let connection = |may_be_revoked| {
+            let mut identity = PeerIdentity::read(certificate.der()).unwrap();
+            identity.may_be_revoked = may_be_revoked;
+            Connection { peer: Arc::new(Peer::Known(Box::new(identity))), ..Connection::default() }
+        };
+        for (method, path, expected) in [
+            (Method::GET, "/readyz", true),
+            (Method::GET, "/livez/etcd", true),
+            (Method::GET, "/version", true),
+            (Method::GET, "/apis/cluster.x-k8s.io/v1beta2", true),
+            (Method::GET, "/openapi/v3", true),
+            (Method::GET, "/api/v1/secrets", false),
+            (Method::GET, "/metrics", false),
+            (Method::POST, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", false),
+            (Method::POST, "/capstan/v1/backup", false),
+        ] {
+            let info = RequestInfo::resolve(&method, path, false, None);
+            let refusal = check_certificate(&connection(true), &info).err();
+            assert_eq!(refusal.map(|error| error.code), (!expected).then_some(503), "{path}");
+            assert!(check_certificate(&connection(false), &info).is_ok(), "{path}");
+            assert!(check_certificate(&Connection::default(), &info).is_ok(), "{path}");
+        }
+        let mut identity = PeerIdentity::read(certificate.der()).unwrap();
+        (identity.may_be_revoked, identity.is_front_proxy) = (true, true);
+        let host = Connection { peer: Arc::new(Peer::Known(Box::new(identity))), ..Connection::default() };
+        for (path, expected) in [("/apis/cluster.x-k8s.io/v1beta2", false), ("/openapi/v3", true)] {
+            let info = RequestInfo::resolve(&Method::GET, path, false, None);
+            assert_eq!(check_certificate(&host, &info).is_ok(), expected, "{path}");
         }
     }
 }

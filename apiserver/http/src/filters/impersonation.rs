@@ -5,7 +5,7 @@ mod constrained;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use apiserver_access::{Attributes, CREDENTIAL_ID, OWN_EXTRA, Realm, User};
+use apiserver_access::{Attributes, CREDENTIAL_ID, OWN_EXTRA, Realm, SystemMasters, User};
 use apiserver_machinery::metadata::is_subdomain;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_schema::go_text::quoted;
@@ -76,11 +76,7 @@ pub(crate) async fn act_as(
         );
         return Err(ApiError::forbidden_path(&why));
     }
-    // The host's administrators may impersonate its masters. Capstan's masters are others.
-    if user.realm == Realm::Host && wanted.groups.iter().any(|group| group == MASTERS) {
-        let why = format!("User {:?} of the host cannot impersonate the group {MASTERS:?}", user.name);
-        return Err(ApiError::forbidden_path(&why));
-    }
+    check_masters(server.settings.system_masters, &wanted, &user)?;
     let request = authorization::attributes(info, query, &user);
     let constraint = constrained::allowed(server, &wanted, &request, proxied).await;
     if constraint.is_none() {
@@ -89,6 +85,30 @@ pub(crate) async fn act_as(
     // The impersonated name is one of the same realm: a user of the host cluster never becomes one of our own CA.
     let user = Arc::new(wanted.into_user().in_realm(user.realm.clone()));
     Ok(Acting { user, constraint })
+}
+
+/// Checks that the user may act in the group of administrators, if this is wanted.
+///
+/// # Errors
+/// 403 for users of a host, and for those to whom the group gives nothing.
+fn check_masters(masters: SystemMasters, wanted: &Impersonation, user: &User) -> ApiResult<()> {
+    if !wanted.groups.iter().any(|group| group == MASTERS) {
+        return Ok(());
+    }
+    // The host's administrators may impersonate its masters. Capstan's masters are others.
+    if user.realm == Realm::Host {
+        let why = format!("User {:?} of the host cannot impersonate the group {MASTERS:?}", user.name);
+        return Err(ApiError::forbidden_path(&why));
+    }
+    // A binding could give the impersonated user what the setting takes.
+    if !masters.admit(&user.realm) {
+        let why = format!(
+            "User {:?} cannot impersonate the group {MASTERS:?}: the setting systemMasters does not allow it",
+            user.name
+        );
+        return Err(ApiError::forbidden_path(&why));
+    }
+    Ok(())
 }
 
 /// Requires the permission to impersonate this identity without limits.
@@ -237,6 +257,26 @@ mod tests {
         let expected = "&user.DefaultInfo{Name:\"\", UID:\"7\", Groups:[]string(nil), \
                         Extra:map[string][]string(nil)}";
         assert_eq!(wanted(&[(UID, "7")]).in_go(), expected);
+    }
+
+    #[test]
+    fn iz_03_a_user_to_whom_masters_gives_nothing_cannot_impersonate_it() {
+        let of = |realm: Realm| User::authenticated("alice", []).in_realm(realm);
+        let (masters, dev) =
+            (wanted(&[(USER, "bob"), (GROUP, MASTERS)]), wanted(&[(USER, "bob"), (GROUP, "dev")]));
+        for (setting, realm, expected) in [
+            (SystemMasters::All, Realm::Own, true),
+            (SystemMasters::All, Realm::Keystone, true),
+            (SystemMasters::All, Realm::Host, false),
+            (SystemMasters::OwnOnly, Realm::Own, true),
+            (SystemMasters::OwnOnly, Realm::Keystone, false),
+            (SystemMasters::Off, Realm::Own, false),
+        ] {
+            let user = of(realm);
+            let found = check_masters(setting, &masters, &user);
+            assert_eq!(found.is_ok(), expected, "{setting:?} {user:?}");
+            assert!(check_masters(setting, &dev, &user).is_ok(), "{setting:?} {user:?}");
+        }
     }
 
     #[test]

@@ -74,9 +74,14 @@ pub(super) async fn collection(
     view::list(kind.resource, deleted, form, &call.query)
 }
 
+/// Returns the options of a request, with the sort of its user.
+fn options(call: &Call) -> ApiResult<DeleteOptions> {
+    Ok(DeleteOptions { is_by_person: call.user.is_person(), ..sent_options(call)? })
+}
+
 /// Reads the options from the body if there is one, else from the query. A dry run in either of them counts: the safe
 /// reading is to delete nothing.
-fn options(call: &Call) -> ApiResult<DeleteOptions> {
+fn sent_options(call: &Call) -> ApiResult<DeleteOptions> {
     let from_query =
         DeleteOptions::from_value(&json!({"dryRun": call.query.all("dryRun").collect::<Vec<_>>()}))?;
     if call.body.is_empty() {

@@ -7,8 +7,8 @@ use apiserver_machinery::admission_control::RequestAdmission;
 use apiserver_machinery::selectors::{FieldSelector, LabelSelector};
 use apiserver_machinery::status::{ApiError, ApiResult, ResourceNames};
 use apiserver_machinery::store::{
-    FieldValidation, Freshness, Kind, ListRequest, Lock, ObjectStore, RevisionMatch, SERVER, Validity,
-    WriteOptions,
+    FieldValidation, Freshness, Kind, ListRequest, Lock, ObjectStore, Replacement, RevisionMatch, SERVER,
+    Target, Validity, WriteOptions,
 };
 use async_trait::async_trait;
 use serde_json::Value;
@@ -87,6 +87,30 @@ impl Objects for StoredObjects {
             lock,
         };
         self.store.create(self.kind(group, plural)?, namespace, object, options).await?.object.into_value()
+    }
+
+    async fn update(
+        &self,
+        group: &str,
+        plural: &str,
+        namespace: &str,
+        name: &str,
+        object: Value,
+        dry_run: bool,
+    ) -> ApiResult<Value> {
+        let options = WriteOptions {
+            dry_run,
+            field_validation: FieldValidation::Strict,
+            manager: SERVER.to_owned(),
+            permissions: None,
+            admission: self.admission.clone(),
+            lock: None,
+        };
+        let copy = object.clone();
+        let replacement = Replacement { object, again: &|| Ok(copy.clone()) };
+        let kind = self.kind(group, plural)?;
+        let written = self.store.update(kind, namespace, name, replacement, Target::Object, options).await?;
+        written.object.into_value()
     }
 
     async fn lock(&self, name: &str) -> ApiResult<Lock> {

@@ -57,7 +57,7 @@ pub(super) async fn serve(
         };
     }
     let verb = kind.resource.verb(&path.subresource).ok_or_else(not_found)?;
-    if call.info.verb != "create" {
+    if call.info.verb != verb.method().verb() {
         return Err(ApiError::method_not_allowed(kind.resource, call.info.verb));
     }
     invoke(server, call, kind, verb, path).await

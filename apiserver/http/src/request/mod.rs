@@ -8,6 +8,7 @@ pub(crate) mod request_info;
 pub(crate) mod routes;
 pub(crate) mod yaml;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use apiserver_access::{PeerCertificate, User};
@@ -42,6 +43,8 @@ pub(crate) struct Call {
     pub(crate) body: Bytes,
     /// Client certificate of the connection, for a handler whose response outlives it.
     pub(crate) certificate: Option<Arc<PeerCertificate>>,
+    /// Address of the client.
+    pub(crate) address: Option<IpAddr>,
     /// Connection, for a handler that speaks another protocol on it.
     pub(crate) upgrade: Option<OnUpgrade>,
 }

@@ -46,7 +46,7 @@ pub(crate) fn is_served(kind: Kind<'_>, path: &ResourcePath, verb: &str) -> bool
             "approval" if resource.strategy.has_approval() => is_part(),
             "scale" if resource.scale.is_some() => is_part(),
             "finalize" if resource.strategy.has_spec_finalizers() => verb == "update",
-            name => verb == "create" && resource.verb(name).is_some(),
+            name => resource.verb(name).is_some_and(|action| action.method().verb() == verb),
         }
 }
 

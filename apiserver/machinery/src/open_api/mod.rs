@@ -115,6 +115,10 @@ fn add_schemas(resource: &Resource, schemas: &mut Map<String, Value>) {
     }
     for verb in &resource.verbs {
         let (group, version, kind) = verb.request_kind();
+        // A verb that takes an object of the resource itself, or a part of it, has no schema of another kind.
+        if (group, version, kind) == (&*resource.group, &*resource.version, &*resource.kind) {
+            continue;
+        }
         let mut schema = verb.request_schema().published();
         schema["x-kubernetes-group-version-kind"] =
             json!([{"group": group, "version": version, "kind": kind}]);

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{META, schema_name};
+use crate::action::ActionMethod;
 use crate::resource::Resource;
 use crate::reviews::{self, Review};
 use crate::scale;
@@ -85,23 +86,26 @@ pub(super) fn add_paths(resource: &Resource, paths: &mut Map<String, Value>) {
     for verb in &resource.verbs {
         let (group, version, kind) = verb.request_kind();
         let (answer_group, answer_version, answer_kind) = verb.response_kind();
+        let is_read = verb.method() == ActionMethod::Get;
+        let (action, word, code) = if is_read { ("get", "read", "200") } else { ("post", "create", "201") };
+        let parameters = if is_read { Vec::new() } else { vec![query("dryRun", "string")] };
         let operation = Operation {
             resource,
-            action: "post",
-            id: format!("create{}{}{}", title(&resource.group), resource.kind, title(verb.name())),
-            parameters: vec![query("dryRun", "string")],
-            body: Some((FORMS.to_vec(), schema_name(group, version, kind))),
+            action,
+            id: format!("{word}{}{}{}", title(&resource.group), resource.kind, title(verb.name())),
+            parameters,
+            body: (!is_read).then(|| (FORMS.to_vec(), schema_name(group, version, kind))),
             answer: schema_name(answer_group, answer_version, answer_kind),
-            code: "201",
+            code,
             about: None,
         };
         // The schema of the response may be in another document; then the response has no schema here.
         let mut operation = operation.to_value();
-        if answer_group != resource.group {
-            operation["responses"]["201"] = json!({"description": "Created"});
+        if (answer_group, answer_version) != (resource.group.as_str(), resource.version.as_str()) {
+            operation["responses"][code] = json!({"description": if is_read { "OK" } else { "Created" }});
         }
         let mut path = json!({"parameters": path_parameters(resource, true)});
-        path["post"] = operation;
+        path[action] = operation;
         paths.insert(format!("{item}/{}", verb.name()), path);
     }
 }

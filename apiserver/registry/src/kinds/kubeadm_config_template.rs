@@ -10,17 +10,26 @@ use serde_json::Value;
 
 use crate::kinds::kubeadm_config::boot_failures::Settings;
 use crate::kinds::kubeadm_config::{self, boot_failures};
-use crate::rules::{provider_id_region, template_metadata};
+use crate::rules::{provider_id_region, template_metadata, template_revision};
 
 /// Path of the spec of the KubeadmConfigs.
 const SPEC: &str = "spec.template.spec";
 
-/// Strategy of KubeadmConfigTemplate. Unlike other templates, it is mutable.
+/// Strategy of KubeadmConfigTemplate. An edit of one that no topology made is its next revision.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KubeadmConfigTemplateStrategy;
 
+/// Returns the part of a template that needs other Machines if it changes.
+fn content(template: &Value) -> Value {
+    object::at(template, SPEC).and_then(template_revision::without_empty).unwrap_or_default()
+}
+
 #[async_trait]
 impl Strategy for KubeadmConfigTemplateStrategy {
+    fn prepare(&self, new: &mut Value, old: Option<&Value>) {
+        template_revision::number(new, old, content);
+    }
+
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let path = FieldPath::new("spec.template");
@@ -41,9 +50,11 @@ impl Strategy for KubeadmConfigTemplateStrategy {
         old: Option<&Value>,
         others: &dyn ObjectReader,
     ) -> ApiResult<Verdict> {
+        let edited = template_revision::warning("KubeadmConfigTemplate", new, old, others).await?;
+        let mut warnings: Vec<String> = edited.into_iter().collect();
         let spec = object::at(new, SPEC).filter(|spec| provider_id_region::is_without_region(spec));
         if spec.is_none() || spec == old.and_then(|old| object::at(old, SPEC)) {
-            return Ok(Verdict::default());
+            return Ok(Verdict { warnings, ..Verdict::default() });
         }
         let (namespace, name) = (object::namespace(new), object::name(new));
         let deployments = others.all("cluster.x-k8s.io", "machinedeployments", namespace).await?;
@@ -55,8 +66,8 @@ impl Strategy for KubeadmConfigTemplateStrategy {
             .filter_map(|deployment| object::at(deployment, "spec.clusterName"))
             .collect();
         let is_of = |cluster: &Value| clusters.iter().any(|known| *known == object::name(cluster));
-        let warning = provider_id_region::warning(SPEC, namespace, others, is_of).await?;
-        Ok(Verdict { warnings: warning.into_iter().collect(), ..Verdict::default() })
+        warnings.extend(provider_id_region::warning(SPEC, namespace, others, is_of).await?);
+        Ok(Verdict { warnings, ..Verdict::default() })
     }
 }
 
@@ -75,5 +86,20 @@ mod tests {
         let at: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();
         assert_eq!(at, ["spec.template.spec.files[1].path", "spec.template.metadata.labels"]);
         assert_eq!(KubeadmConfigTemplateStrategy.validate(&json!({"spec": {"template": {}}}), None), []);
+    }
+
+    #[test]
+    fn an_edit_is_a_revision_unless_it_only_writes_the_same_in_another_way() {
+        let template = |spec: Value| json!({"metadata": {"name": "t"}, "spec": {"template": {"spec": spec}}});
+        let old = template(json!({"verbosity": 2}));
+        for (spec, expected) in [
+            (json!({"verbosity": 2, "files": []}), 1),
+            (json!({"verbosity": 3}), 2),
+            (json!({"verbosity": 2, "joinConfiguration": {"nodeRegistration": {"taints": []}}}), 2),
+        ] {
+            let mut new = template(spec.clone());
+            KubeadmConfigTemplateStrategy.prepare(&mut new, Some(&old));
+            assert_eq!(template_revision::revision(&new), expected, "{spec}");
+        }
     }
 }

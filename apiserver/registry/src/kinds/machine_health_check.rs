@@ -1,7 +1,11 @@
 //! MachineHealthCheck: strategy and validation.
 
+use apiserver_machinery::object;
+use apiserver_machinery::related::{ObjectReader, Verdict};
+use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use crate::rules::json_fields::{default, get};
@@ -19,6 +23,7 @@ const SHORTEST_STARTUP_SECONDS: i64 = 30;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MachineHealthCheckStrategy;
 
+#[async_trait]
 impl Strategy for MachineHealthCheckStrategy {
     fn drops_nulls(&self) -> bool {
         true
@@ -37,6 +42,34 @@ impl Strategy for MachineHealthCheckStrategy {
         validate_check(get(new, "spec").unwrap_or(&Value::Null), &FieldPath::new("spec"), &mut errors);
         errors
     }
+
+    async fn validate_with(
+        &self,
+        new: &Value,
+        _old: Option<&Value>,
+        others: &dyn ObjectReader,
+    ) -> ApiResult<Verdict> {
+        let checks = others.all("cluster.x-k8s.io", "machinehealthchecks", object::namespace(new)).await?;
+        let overlapping =
+            checks.iter().filter(|it| object::name(it) != object::name(new) && overlaps(it, new));
+        let names: Vec<&str> = overlapping.map(object::name).collect();
+        let mut warnings = Vec::new();
+        if !names.is_empty() {
+            let names = names.join(", ");
+            warnings.push(format!(
+                "spec.selector: a Machine may match the selector of MachineHealthCheck {names}, too. Each then overwrites \
+                 what the other reports about the Machine. Use selectors that exclude each other"
+            ));
+        }
+        Ok(Verdict { warnings, ..Verdict::default() })
+    }
+}
+
+/// Returns true if two health checks of one Cluster may look at the same Machine.
+fn overlaps(one: &Value, other: &Value) -> bool {
+    let selection = |check: &Value| LabelSelection::read(get(check, "spec.selector")?).ok();
+    get(one, "spec.clusterName") == get(other, "spec.clusterName")
+        && selection(one).zip(selection(other)).is_some_and(|(one, other)| !one.excludes(&other))
 }
 
 fn validate_selector(new: &Value, errors: &mut Vec<FieldError>) {
@@ -70,6 +103,15 @@ pub(crate) fn validate_check(check: &Value, at: &FieldPath, errors: &mut Vec<Fie
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn health_checks_overlap_if_a_machine_can_match_both() {
+        let check = |cluster: &str, labels: Value| json!({"spec": {"clusterName": cluster, "selector": {"matchLabels": labels}}});
+        let first = check("c", json!({"a": "1"}));
+        assert!(overlaps(&first, &check("c", json!({"b": "1"}))));
+        assert!(!overlaps(&first, &check("c", json!({"a": "2"}))));
+        assert!(!overlaps(&first, &check("d", json!({"a": "1"}))));
+    }
 
     #[test]
     fn a_check_gets_defaults_and_invalid_ones_are_refused() {

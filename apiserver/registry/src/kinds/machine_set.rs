@@ -1,13 +1,16 @@
 //! MachineSet: strategy and validation.
 
 use apiserver_machinery::quota::{Amounts, QuotaOwner};
+use apiserver_machinery::related::ObjectReader;
+use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::FieldError;
+use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::rules::machine_template::{label_with_cluster, prepare_version};
 use crate::rules::quota_usage;
-use crate::rules::{machine_owner, replicas};
+use crate::rules::{machine_owner, protection, replicas, rollout_settings};
 
 /// Label that identifies the Machines of a set without a selector.
 const SET_LABEL: &str = "cluster.x-k8s.io/set-name";
@@ -16,6 +19,7 @@ const SET_LABEL: &str = "cluster.x-k8s.io/set-name";
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MachineSetStrategy;
 
+#[async_trait]
 impl Strategy for MachineSetStrategy {
     fn quota_usage(&self, object: &Value) -> Amounts {
         quota_usage::replicas(object, false)
@@ -40,9 +44,18 @@ impl Strategy for MachineSetStrategy {
         prepare_version(new, machine_owner::TEMPLATE);
     }
 
+    async fn refuse_deletion_with(
+        &self,
+        object: &Value,
+        others: &dyn ObjectReader,
+    ) -> ApiResult<Option<String>> {
+        protection::refusal(object, protection::WITH_A_SET, others).await
+    }
+
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         machine_owner::validate(new, old, FieldError::invalid, &mut errors);
+        rollout_settings::validate(new, old, rollout_settings::OF_SETS, &mut errors);
         errors
     }
 }
@@ -103,6 +116,11 @@ mod tests {
                 "/metadata/annotations",
                 json!({"machineset.cluster.x-k8s.io/skip-preflight-checks": "All, None"}),
                 "must be among: [All",
+            ),
+            (
+                "/metadata/annotations",
+                json!({"capstan.dev/remediation-max-in-flight": "few"}),
+                "metadata.annotations[capstan.dev/remediation-max-in-flight]: Invalid value: \"few\"",
             ),
             (
                 "/spec/template/spec/taints",

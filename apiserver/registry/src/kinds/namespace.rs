@@ -4,13 +4,14 @@ use apiserver_machinery::admission::GrantingWrite;
 use apiserver_machinery::metadata::{is_qualified_name, label_errors};
 use apiserver_machinery::object;
 use apiserver_machinery::protobuf::{Field, METADATA, Shape};
+use apiserver_machinery::related::ObjectReader;
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use crate::rules::grants;
+use crate::rules::{grants, protection};
 
 /// Finalizer that keeps a namespace until it is empty.
 const FINALIZER: &str = "kubernetes";
@@ -80,6 +81,15 @@ impl Strategy for NamespaceStrategy {
     fn refuse_deletion(&self, object: &Value) -> Option<&'static str> {
         let name = object::name(object);
         PERMANENT.contains(&name).then_some("this namespace may not be deleted")
+    }
+
+    /// The objects in a namespace are deleted with it.
+    async fn refuse_deletion_with(
+        &self,
+        object: &Value,
+        others: &dyn ObjectReader,
+    ) -> ApiResult<Option<String>> {
+        protection::refusal_of_namespace(object, others).await
     }
 
     fn allow_unconditional_update(&self) -> bool {

@@ -46,6 +46,16 @@ impl LabelSelection {
         self.terms.is_empty()
     }
 
+    /// Reports whether no labels match both selectors.
+    pub(crate) fn excludes(&self, other: &Self) -> bool {
+        self.terms.iter().any(|(key, term)| {
+            other
+                .terms
+                .iter()
+                .any(|(of, other)| of == key && (contradict(term, other) || contradict(other, term)))
+        })
+    }
+
     /// Reports whether the selector matches an object with these labels.
     pub(crate) fn matches(&self, labels: Option<&Map<String, Value>>) -> bool {
         self.terms.iter().all(|(key, term)| {
@@ -59,6 +69,16 @@ impl LabelSelection {
                 Term::DoesNotExist => found.is_none(),
             }
         })
+    }
+}
+
+/// Reports whether no value of a label fulfils both terms. The terms are in one order only.
+fn contradict(term: &Term, other: &Term) -> bool {
+    match (term, other) {
+        (Term::In(values), Term::In(others)) => !values.iter().any(|value| others.contains(value)),
+        (Term::In(values), Term::NotIn(others)) => values.iter().all(|value| others.contains(value)),
+        (Term::In(_) | Term::Exists, Term::DoesNotExist) => true,
+        _ => false,
     }
 }
 
@@ -98,6 +118,31 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn selectors_exclude_each_other_only_by_a_contradiction() {
+        let of = |key: &str, operator: &str, values: &[&str]| {
+            let term = json!({"key": key, "operator": operator, "values": values});
+            LabelSelection::read(&json!({"matchExpressions": [term]})).unwrap()
+        };
+        let (none, exists) = (of("a", "DoesNotExist", &[]), of("a", "Exists", &[]));
+        let (one, two) = (of("a", "In", &["1"]), of("a", "In", &["1", "2"]));
+        let table = [
+            (&one, &two, false),
+            (&one, &of("a", "In", &["2"]), true),
+            (&one, &of("b", "In", &["2"]), false),
+            (&two, &of("a", "NotIn", &["1"]), false),
+            (&one, &of("a", "NotIn", &["1"]), true),
+            (&one, &none, true),
+            (&exists, &none, true),
+            (&exists, &one, false),
+            (&of("a", "NotIn", &["1"]), &none, false),
+        ];
+        for (first, second, expected) in table {
+            assert_eq!(first.excludes(second), expected, "{first} {second}");
+            assert_eq!(second.excludes(first), expected, "{second} {first}");
+        }
+    }
 
     #[test]
     fn all_requirements_must_match() {

@@ -2,6 +2,7 @@
 
 pub(crate) mod admission_rules;
 pub(crate) mod data_key;
+pub(crate) mod failure_domain_spread;
 pub(crate) mod grants;
 pub(crate) mod immutable;
 pub(crate) mod json_fields;
@@ -12,13 +13,18 @@ pub(crate) mod machine_template;
 pub(crate) mod name_template;
 pub(crate) mod names;
 pub(crate) mod path_segment;
+pub(crate) mod plan_verb;
+pub(crate) mod protection;
 pub(crate) mod provider_id_region;
 pub(crate) mod quota_shortage;
 pub(crate) mod quota_usage;
 pub(crate) mod replicas;
 pub(crate) mod rollout;
+pub(crate) mod rollout_settings;
+pub(crate) mod rollout_verb;
 pub(crate) mod semver;
 pub(crate) mod template_metadata;
+pub(crate) mod template_revision;
 pub(crate) mod uri;
 pub(crate) mod used_identities;
 pub(crate) mod version;

@@ -35,8 +35,8 @@ fn identity(field: &'static str, name: &str) -> UsedObject {
 /// Returns the Secret of a reference. A reference has no namespace: the Secret is beside the object.
 fn secret(field: &'static str, namespace: &str, name: &str) -> UsedObject {
     let remedy = format!(
-        "The server requires it, since identities.requireSecretRead is set. Bind a Role with the verb get on secrets \
-         {name:?} to the user, or name a Secret that the user can read"
+        "The server requires it, see identities.requireSecretRead. Bind a Role with the verb get on secrets {name:?} to \
+         the user, or name a Secret that the user can read"
     );
     let (permission, namespace, name) = (Use::ReadSecret, namespace.to_owned(), name.to_owned());
     UsedObject { field, permission, group: "", version: "v1", resource: "secrets", namespace, name, remedy }

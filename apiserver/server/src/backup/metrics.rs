@@ -13,6 +13,7 @@ use super::file::{Taken, VerificationFailed};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BackupMetrics {
     last_success: Gauge<f64, AtomicU64>,
+    pub(super) interval: Gauge<f64, AtomicU64>,
     duration: Gauge<f64, AtomicU64>,
     size: Gauge,
     failures: Counter,
@@ -30,6 +31,11 @@ impl BackupMetrics {
             "capstan_backup_last_success_timestamp_seconds",
             "Time of the newest scheduled backup in the destination where that is the oldest, as the leader knows it; 0 before it knows each",
             it.last_success.clone(),
+        );
+        registry.register(
+            "capstan_backup_interval_seconds",
+            "Interval of scheduled backups, as this server is configured",
+            it.interval.clone(),
         );
         registry.register(
             "capstan_backup_duration_seconds",

@@ -8,7 +8,7 @@ use storage_contract::Form;
 use tempfile::TempDir;
 
 use super::location::{Location, uploads};
-use super::{Setup, block_on, embedded, etcd, file, included_keys};
+use super::{Setup, block_on, embedded, etcd, file, included_keys, restored};
 use crate::cli::{RestoreArguments, StoreKind};
 use crate::config::{Bucket, Container, Destination};
 use crate::output;
@@ -50,9 +50,13 @@ impl Verified {
 /// A backup that is damaged or sealed with another key; a store that has objects already, or that does not respond.
 pub(crate) fn restore(arguments: &RestoreArguments) -> anyhow::Result<()> {
     let setup = Setup::load(&arguments.store)?;
+    let Some(given) = &arguments.file else {
+        let finish = async { restored::finish(setup.open().await?.as_ref()).await };
+        return Ok(output::print(&block_on(finish)?)?);
+    };
     let key = setup.key(arguments.key_file.as_deref())?;
     // The copy of a remote backup is removed with it.
-    let (_work, file) = block_on(local(&setup, &arguments.file))?;
+    let (_work, file) = block_on(local(&setup, given))?;
     if let Some(recovery) = &arguments.recovery_key_file {
         // The header is authentic only if the whole file is.
         let (header, ..) = file::verify(&file, &key, None)?;
@@ -61,12 +65,12 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> anyhow::Result<()> {
     let (path, encryption) = setup.encryption()?;
     let (header, summary, values) = file::verify(&file, &key, encryption.as_deref())?;
     let backup = Verified { path: file, key, header, summary };
-    output::print(&format!("{}{}", backup.describe(&arguments.file), values.describe(&path)))?;
+    output::print(&format!("{}{}", backup.describe(given), values.describe(&path)))?;
     let Some(to) = arguments.to else { return values.result() };
     if !Form::READ.contains(&backup.header.form) {
         bail!(
             "{}: its values have the stored form {}, and this release reads {:?}; restore it with a newer release",
-            arguments.file,
+            given,
             backup.header.form,
             Form::READ
         );

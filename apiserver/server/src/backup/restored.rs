@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use async_trait::async_trait;
 use bytes::Bytes;
 use controllers_runtime::RestoreRecord;
@@ -18,12 +18,15 @@ pub(super) struct Restored {
     at: Timestamp,
     /// The backup, for people.
     backup: String,
+    /// True after `capstan restore --done`. Default: false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    done: bool,
 }
 
 impl Restored {
     /// Creates the record of a restore that is made now.
     pub(super) fn now(backup: String) -> Self {
-        Self { at: Timestamp::now(), backup }
+        Self { at: Timestamp::now(), backup, done: false }
     }
 
     /// Writes the record to a store that no server uses yet.
@@ -41,6 +44,28 @@ impl Restored {
     }
 }
 
+/// Notes that an operator has compared the objects with the clouds. Returns the line about it.
+///
+/// # Errors
+/// A store that was not restored, or that does not respond.
+pub(super) async fn finish(store: &dyn Store) -> anyhow::Result<String> {
+    let key = Key::new(RESTORED)?;
+    let Some(entry) = store.get(&key).await? else {
+        bail!("this store was not restored from a backup, so that nothing waits for --done");
+    };
+    let record = Restored { done: true, ..parse(&entry.value)? };
+    store.update(&key, entry.modified, Bytes::from(serde_json::to_vec(&record)?)).await?;
+    Ok(format!(
+        "{} of {} is done: the controllers remove again what no object knows\n",
+        record.backup, record.at
+    ))
+}
+
+fn parse(value: &[u8]) -> anyhow::Result<Restored> {
+    serde_json::from_slice(value)
+        .with_context(|| format!("{RESTORED}: is no record of a restore that this release can read"))
+}
+
 /// Record of the last restore, as controllers read it.
 #[derive(Debug)]
 pub(crate) struct LastRestore(Arc<dyn Store>);
@@ -50,18 +75,23 @@ impl LastRestore {
         Arc::new(Self(Arc::clone(store)))
     }
 
-    async fn read(&self) -> anyhow::Result<Option<Timestamp>> {
-        let Some(entry) = self.0.get(&Key::new(RESTORED)?).await? else { return Ok(None) };
-        let record: Restored = serde_json::from_slice(&entry.value)
-            .with_context(|| format!("{RESTORED}: is no record of a restore that this release can read"))?;
-        Ok(Some(record.at))
+    async fn read(&self) -> Result<Option<Restored>, String> {
+        let read = async {
+            let entry = self.0.get(&Key::new(RESTORED)?).await?;
+            entry.map(|entry| parse(&entry.value)).transpose()
+        };
+        read.await.map_err(|error: anyhow::Error| format!("{error:#}"))
     }
 }
 
 #[async_trait]
 impl RestoreRecord for LastRestore {
     async fn last(&self) -> Result<Option<Timestamp>, String> {
-        self.read().await.map_err(|error| format!("{error:#}"))
+        Ok(self.read().await?.map(|record| record.at))
+    }
+
+    async fn unfinished(&self) -> Result<Option<Timestamp>, String> {
+        Ok(self.read().await?.filter(|record| !record.done).map(|record| record.at))
     }
 }
 
@@ -77,10 +107,18 @@ mod tests {
         let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
         let last = LastRestore::of(&store);
         assert_eq!(last.last().await, Ok(None));
+        assert!(finish(store.as_ref()).await.unwrap_err().to_string().contains("was not restored"));
         for backup in ["one", "two"] {
             let restored = Restored::now(backup.to_owned());
             restored.write(store.as_ref()).await.unwrap();
             assert_eq!(last.last().await, Ok(Some(restored.at)));
+            assert_eq!(
+                last.unfinished().await,
+                Ok(Some(restored.at)),
+                "also after an earlier one that is done"
+            );
+            assert!(finish(store.as_ref()).await.unwrap().starts_with(backup));
+            assert_eq!((last.last().await, last.unfinished().await), (Ok(Some(restored.at)), Ok(None)));
         }
         let (key, other) = (Key::new(RESTORED).unwrap(), Bytes::from_static(b"{}"));
         let entry = store.get(&key).await.unwrap().unwrap();

@@ -51,8 +51,11 @@ impl Backups {
         encryption: &EncryptionKeys,
         metrics: BackupMetrics,
     ) -> Option<Arc<Self>> {
+        let schedule = configuration.backup.schedule.clone()?;
+        // The start of a server refuses an interval that cannot be read.
+        metrics.interval.set(schedule.interval().unwrap_or_default().as_secs_f64());
         Some(Arc::new(Self {
-            schedule: configuration.backup.schedule.clone()?,
+            schedule,
             configuration: configuration.clone(),
             data: data.to_owned(),
             store: Arc::clone(store),

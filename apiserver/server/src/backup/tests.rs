@@ -89,8 +89,9 @@ impl Installation {
         replace: bool,
     ) -> anyhow::Result<()> {
         restore(&RestoreArguments {
-            file: self.path(file).display().to_string(),
+            file: Some(self.path(file).display().to_string()),
             store: self.store(data),
+            done: false,
             to,
             key_file: Some(self.path("backup.key")),
             verify_only: to.is_none(),
@@ -332,6 +333,8 @@ async fn bk_02_a_destination_that_fails_causes_no_backup_in_another_and_no_succe
     let backups = Backups::new(&configuration, it.directory.path(), &store, &keys, metrics).unwrap();
     let end = CancellationToken::new();
     let last = || metric(&registry, "capstan_backup_last_success_timestamp_seconds");
+    let interval = metric(&registry, "capstan_backup_interval_seconds");
+    assert!((interval - 3600.0).abs() < 0.5, "alerts compare ages with it: {interval}");
     for _ in 0..2 {
         Box::pin(backups.write_all(&end)).await.unwrap_err();
         assert_eq!(files(&it.path("healthy")).len(), 1, "its newest backup is two minutes old");
@@ -439,8 +442,9 @@ fn bk_04_keys_in_a_backup_are_written_by_the_recovery_key_alone_and_replace_none
     assert!(!String::from_utf8_lossy(&std::fs::read(it.path("b")).unwrap()).contains(&secret));
     let restore_to = |file: &str, data: &str, recovery: &str| {
         restore(&RestoreArguments {
-            file: it.path(file).display().to_string(),
+            file: Some(it.path(file).display().to_string()),
             store: it.store(data),
+            done: false,
             to: Some(StoreKind::Embedded),
             key_file: Some(it.path("backup.key")),
             verify_only: false,

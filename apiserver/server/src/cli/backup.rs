@@ -83,12 +83,16 @@ pub(crate) enum StoreKind {
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArguments {
     /// The backup: a file, or the URL of an object as s3://BUCKET/PATH?endpoint=URL or swift://CONTAINER/PATH
-    #[arg(value_name = "FILE")]
-    pub(crate) file: String,
+    #[arg(value_name = "FILE", required_unless_present = "done")]
+    pub(crate) file: Option<String>,
     #[command(flatten)]
     pub(crate) store: StoreArguments,
+    /// End the half hour after a restore in which Capstan removes nothing that no object knows. No backup is read. Stop
+    /// the server first if it uses the embedded store
+    #[arg(long, conflicts_with_all = ["file", "to", "key_file", "verify_only", "replace", "recovery_key_file"])]
+    pub(crate) done: bool,
     /// Store to write
-    #[arg(long, value_name = "STORE", required_unless_present = "verify_only")]
+    #[arg(long, value_name = "STORE", required_unless_present_any = ["verify_only", "done"])]
     pub(crate) to: Option<StoreKind>,
     /// File with the backup key [default: backup.keyFile in --config]
     #[arg(long, value_name = "FILE")]

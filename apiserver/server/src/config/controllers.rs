@@ -1,9 +1,11 @@
-//! Settings under `controllers`: election, bootstrap tokens, metadata of Nodes, and the connections to workload clusters.
+//! Settings under `controllers`: election, queues, bootstrap tokens, metadata of Nodes, and the connections to workload
+//! clusters.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use controllers_runtime::{ControllerSettings, Patterns};
+use controllers_runtime::{ControllerSettings, NamespaceWeights, Patterns};
 use controllers_workload::RequestRate;
 use serde::Deserialize;
 
@@ -35,6 +37,8 @@ pub(crate) struct Controllers {
     /// Regular expressions. The cloud may stop servers of these flavors at any time, so that their Nodes get the label
     /// `cluster.x-k8s.io/interruptible`. Default: none.
     pub(crate) interruptible_flavors: Vec<String>,
+    /// Number of passes of a namespace in its turn, in the queue of each controller. Range: 1 to 100. Default: 1.
+    pub(crate) namespace_weights: BTreeMap<String, i64>,
     /// Requests to each workload cluster, and what becomes of one that does not respond.
     pub(crate) workload_client: WorkloadClient,
 }
@@ -47,6 +51,7 @@ impl Default for Controllers {
             node_labels: Vec::new(),
             node_annotations: Vec::new(),
             interruptible_flavors: Vec::new(),
+            namespace_weights: BTreeMap::new(),
             workload_client: WorkloadClient::default(),
         }
     }
@@ -112,7 +117,14 @@ impl Controllers {
         if burst == 0 {
             bail!("controllers.workloadClient.burst: must be at least 1");
         }
+        self.weights()?;
         self.settings().map(|_| ())
+    }
+
+    /// Returns the weights of namespaces in the queues.
+    pub(crate) fn weights(&self) -> anyhow::Result<NamespaceWeights> {
+        let weights = NamespaceWeights::new(&self.namespace_weights);
+        weights.map_err(|error| anyhow!("controllers.namespaceWeights: {error}"))
     }
 
     fn bootstrap_token_lifetime(&self) -> anyhow::Result<Duration> {
@@ -135,6 +147,7 @@ impl Controllers {
             node_annotations: patterns("nodeAnnotations", &self.node_annotations)?,
             interruptible_flavors: patterns("interruptibleFlavors", &self.interruptible_flavors)?,
             restores: None,
+            ..ControllerSettings::default()
         })
     }
 }
@@ -164,6 +177,7 @@ mod tests {
         assert!(!settings.node_labels.matches("team") && !settings.interruptible_flavors.matches("spot"));
         let chosen = read(
             "{bootstrapTokenTTL: 2h, nodeLabels: [team], nodeAnnotations: [rack], interruptibleFlavors: ['^spot'], \
+             namespaceWeights: {team-a: 2}, \
              workloadClient: {qps: 5, burst: 7, connectionGrace: 2m, conditionsGrace: 10m}}",
         );
         chosen.check().unwrap();
@@ -175,5 +189,8 @@ mod tests {
             settings.node_labels.matches("example.org/team") && settings.node_annotations.matches("rack")
         );
         assert!(settings.interruptible_flavors.matches("spot.small"));
+        assert_eq!(default.weights().unwrap().of("team-a"), 1);
+        let weights = chosen.weights().unwrap();
+        assert_eq!((weights.of("team-a"), weights.of("team-b")), (2, 1));
     }
 }

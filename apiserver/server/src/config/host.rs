@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
+use apiserver_access::Network;
 use serde::Deserialize;
 
 use super::host_mirror::{HostAdmission, MirrorSettings, Permissions};
@@ -35,7 +36,12 @@ pub(crate) struct Host {
     /// True if client certificates of the host's users identify them on the direct endpoint. Default: false.
     #[serde(default)]
     pub(crate) client_certificates: bool,
-    /// Uid of the namespace `kube-system` of a new host cluster, which replaces the known one.
+    /// Networks that the host's front proxy connects from, such as `192.0.2.0/24`. Default: any.
+    #[serde(default)]
+    pub(crate) proxy_networks: Option<Vec<String>>,
+    /// Uid of the namespace `kube-system` of a new host cluster, which replaces the known one. With `@` and a version of
+    /// the front proxy's ConfigMap behind it, accepts the known host cluster after a restore of an older backup.
+    /// Default: none.
     #[serde(default)]
     pub(crate) accept_new_identity: Option<String>,
     /// Source of the permissions of the host's users while the host does not answer. Default: none.
@@ -77,6 +83,7 @@ impl Host {
             accept_host_audience: default_accept_host_audience(),
             review_unknown_tokens: false,
             client_certificates: false,
+            proxy_networks: None,
             accept_new_identity: None,
             permissions: Permissions::default(),
             admission: HostAdmission::default(),
@@ -94,9 +101,29 @@ impl Host {
         self.admission == HostAdmission::Mirror
     }
 
+    /// Returns the networks that the front proxy connects from. Empty: any.
+    ///
+    /// # Errors
+    /// A text that is no network.
+    pub(crate) fn proxy_networks(&self) -> anyhow::Result<Vec<Network>> {
+        let given = self.proxy_networks.iter().flatten().enumerate();
+        let parsed = given.map(|(index, text)| {
+            text.parse::<Network>().with_context(|| format!("host.proxyNetworks[{index}]: {text:?}"))
+        });
+        parsed.collect()
+    }
+
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         if self.audiences.is_empty() || self.audiences.iter().any(String::is_empty) {
             bail!("host.audiences: must name at least one audience, and no empty one");
+        }
+        if self.proxy_networks.as_ref().is_some_and(Vec::is_empty) {
+            bail!("host.proxyNetworks: must name at least one network; remove the field to allow any");
+        }
+        self.proxy_networks()?;
+        let accepted = self.accept_new_identity.as_deref().and_then(|text| text.split_once('@'));
+        if accepted.is_some_and(|(uid, version)| uid.is_empty() || version.parse::<u64>().is_err()) {
+            bail!("host.acceptNewIdentity: must be a uid, or UID@VERSION with a version that is a number");
         }
         self.mirror.check()
     }
@@ -120,6 +147,28 @@ mod tests {
                 && new.accept_host_audience
                 && new.check().is_ok()
         );
+    }
+
+    #[test]
+    fn tm_03_networks_of_the_front_proxy_are_cidrs() {
+        let of = |networks: &str| read(&format!("{{kubeconfig: a, proxyNetworks: {networks}}}"));
+        let good = of("[192.0.2.0/24, '2001:db8::/32']");
+        assert!(good.check().is_ok());
+        assert_eq!(good.proxy_networks().unwrap().len(), 2);
+        for bad in ["[]", "[192.0.2.1]", "[192.0.2.0/24, here]"] {
+            let error = of(bad).check().unwrap_err().to_string();
+            assert!(error.starts_with("host.proxyNetworks"), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn ho_03_the_version_of_an_accepted_host_is_a_number() {
+        for (accepted, is_good) in
+            [("u1", true), ("u1@100", true), ("u1@", false), ("u1@x", false), ("'@100'", false)]
+        {
+            let host = read(&format!("{{kubeconfig: a, acceptNewIdentity: {accepted}}}"));
+            assert_eq!(host.check().is_ok(), is_good, "{accepted}");
+        }
     }
 
     #[test]

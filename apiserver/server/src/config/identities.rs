@@ -10,6 +10,6 @@ pub(crate) struct Identities {
     /// names. Default: false, as upstream.
     pub(crate) require_use: bool,
     /// True if a user needs the permission `get` on each Secret that an object of the user newly names in `identityRef`.
-    /// Default: false, as upstream.
-    pub(crate) require_secret_read: bool,
+    /// Default: true on the direct endpoint. Through a host cluster it is false, as upstream.
+    pub(crate) require_secret_read: Option<bool>,
 }

@@ -21,6 +21,10 @@ pub(crate) struct Keystone {
     /// True if the URL may begin with `http://`. Default: false, because all who can read the network see the tokens.
     #[serde(default, rename = "allowInsecureHTTP")]
     pub(crate) allow_insecure_http: bool,
+    /// True if Keystone issues JWTs: its provider of tokens is `jws`. Then it gets the JWTs that name no issuer. Default:
+    /// false, and it gets Fernet tokens only.
+    #[serde(default)]
+    pub(crate) jws: bool,
     /// ClusterRole of each role of a project, in the namespaces of the project. Default: `reader: view`, `member: edit`,
     /// `manager: admin` and `admin: admin`.
     pub(crate) project_roles: Option<BTreeMap<String, String>>,
@@ -52,5 +56,19 @@ impl Keystone {
         let ca = self.ca_file.as_ref().map(read).transpose()?;
         let client = KeystoneClient::new(&self.auth_url, ca.as_deref())?;
         Ok(Arc::new(KeystoneTokens::new(client).context("the system has no random numbers")?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn tokens_are_no_jwts_unless_the_setting_says_so() {
+        let jws = |text: Value| serde_json::from_value::<Keystone>(text).unwrap().jws;
+        assert!(!jws(json!({"authURL": "https://k"})));
+        assert!(jws(json!({"authURL": "https://k", "jws": true})));
     }
 }

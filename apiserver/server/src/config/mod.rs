@@ -16,6 +16,7 @@ mod limits;
 mod parts;
 mod service_accounts;
 mod shutdown;
+mod system_masters;
 mod tls;
 mod token_webhook;
 mod tracing;
@@ -24,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use apiserver_access::SystemMasters;
 use serde::Deserialize;
 
 use crate::cli::ServeArguments;
@@ -88,6 +90,10 @@ pub(crate) struct ServerConfiguration {
     /// File with the authorizers of the direct endpoint and their order, in the format of Kubernetes'
     /// `AuthorizationConfiguration`. Default: none.
     pub(crate) authorization_config_file: Option<PathBuf>,
+    /// Users to whom the group `system:masters` gives all permissions: `true` for all of them, `ownOnly` for those with a
+    /// certificate of the server's own CAs, `false` for none. Default: `true`.
+    #[serde(deserialize_with = "system_masters::read")]
+    pub(crate) system_masters: SystemMasters,
     /// Tokens of Capstan's own service accounts.
     pub(crate) service_accounts: ServiceAccounts,
     /// File with the encryption at rest, in the format of Kubernetes' `EncryptionConfiguration`. Default:
@@ -372,6 +378,11 @@ mod tests {
             ("controllers: {nodeLabels: ['(']}", "controllers.nodeLabels: "),
             ("controllers: {nodeAnnotations: ['']}", "controllers.nodeAnnotations: "),
             ("controllers: {interruptibleFlavors: ['[']}", "controllers.interruptibleFlavors: "),
+            (
+                "controllers: {namespaceWeights: {team-a: 0}}",
+                "controllers.namespaceWeights: the weight of team-a must be from 1 to 100",
+            ),
+            ("controllers: {namespaceWeights: {A: 2}}", "controllers.namespaceWeights: no namespace can"),
             ("controllers: {workloadClient: {qps: 0}}", "controllers.workloadClient.qps: "),
             ("controllers: {workloadClient: {burst: 0}}", "controllers.workloadClient.burst: "),
             (
@@ -409,6 +420,16 @@ mod tests {
         let head = "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\n";
         assert!(!read(head).unwrap().identities.require_use);
         assert!(read(&format!("{head}identities: {{requireUse: true}}\n")).unwrap().identities.require_use);
+    }
+
+    #[test]
+    fn tm_05_an_unset_permission_to_read_secrets_differs_from_one_that_is_switched_off() {
+        let head = "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\n";
+        let found = |text: &str| read(&format!("{head}{text}")).unwrap().identities.require_secret_read;
+        assert_eq!(found(""), None);
+        assert_eq!(found("identities: {requireUse: true}\n"), None);
+        assert_eq!(found("identities: {requireSecretRead: false}\n"), Some(false));
+        assert_eq!(found("identities: {requireSecretRead: true}\n"), Some(true));
     }
 
     #[test]

@@ -14,8 +14,12 @@ const MONITORING: &str = "system:monitoring";
 /// Age of the newest backup in intervals of the schedule, beyond which one is missing.
 const INTERVALS: i64 = 2;
 
-/// Age of a copy of the host's permissions that is worth a look: the default bound of writes is four hours. Unit: seconds.
-const OLD_MIRROR: i64 = 3 * 3600;
+/// Age of a copy of the host's permissions that is worth a look: the default bound of writes is four hours. The alert
+/// `CapstanHostMirrorOld` has the same. Unit: seconds.
+const OLD_PERMISSIONS: i64 = 3 * 3600;
+
+/// The same of the other copies of the host, whose bound is 24 hours. The alert `CapstanMirrorNearBound` has the same.
+const OLD_COPY: i64 = 20 * 3600;
 
 /// Runs the checks.
 pub(super) async fn check(node: &Node) -> Vec<Finding> {
@@ -54,21 +58,29 @@ pub(super) fn readiness(url: &str, code: u16, text: &str) -> Vec<Finding> {
     vec![Finding::new(Level::Error, url, message)]
 }
 
-/// Judges the copies of the host's permissions and keys. A server without a mirror has none.
+/// Returns the age of a copy of the host that is worth a look, in seconds, and the consequence of a higher one.
+fn limit(what: &str) -> (i64, &'static str) {
+    match what {
+        "permissions" => (OLD_PERMISSIONS, "after `host.mirror.write` users cannot write"),
+        _ => (OLD_COPY, "after 24 hours it is not used, and requests that need it get 503"),
+    }
+}
+
+/// Judges the copies of the host: its permissions, keys, webhooks and policies, quotas, and parameters. A server without a
+/// mirror has none.
 fn mirror(text: &str) -> Vec<Finding> {
     let ages = text.lines().filter_map(|line| {
         let (what, age) = line.strip_prefix("capstan_host_mirror_age_seconds{what=\"")?.split_once("\"} ")?;
         Some((what, age.split('.').next()?.trim().parse::<i64>().ok()?))
     });
     let judge = |(what, age): (&str, i64)| {
-        let subject = format!("mirror of the host's {what}");
+        let (subject, (limit, consequence)) = (format!("mirror of the host's {what}"), limit(what));
         match age {
             age if age < 0 => {
                 Finding::new(Level::Warning, subject, "was never complete; is the host reachable?")
             }
-            age if age > OLD_MIRROR => {
-                let message =
-                    format!("is {} min old; after `host.mirror.write` users cannot write", age / 60);
+            age if age > limit => {
+                let message = format!("is {} min old; {consequence}", age / 60);
                 Finding::new(Level::Warning, subject, message)
             }
             age => Finding::new(Level::Ok, subject, format!("is {age} s old")),
@@ -89,33 +101,29 @@ pub(super) fn metrics(text: &str, interval: Option<i64>, now: i64) -> Vec<Findin
         findings.push(Finding::new(level, "host cluster", format!("is in the state {state}")));
     }
     findings.extend(mirror(text));
+    findings.push(backups(text, interval, now));
+    findings
+}
+
+/// Judges the age of the newest backup. The leader writes the backups; the other replicas have no time.
+fn backups(text: &str, interval: Option<i64>, now: i64) -> Finding {
+    let finding = |level, message: &str| Finding::new(level, "backups", message);
     let Some(interval) = interval else {
-        findings.push(Finding::new(
-            Level::Warning,
-            "backups",
-            "are not scheduled; set backup.schedule in the configuration",
-        ));
-        return findings;
+        return finding(Level::Warning, "are not scheduled; set backup.schedule in the configuration");
     };
-    let last = value(text, "capstan_backup_last_success_timestamp_seconds").unwrap_or_default();
-    findings.push(match last {
-        // The leader writes the backups; the other replicas have no time.
-        0 => {
-            Finding::new(Level::Ok, "backups", "are scheduled; this server has written none since its start")
-        }
+    let is_leader = value(text, "capstan_leader") == Some(1);
+    match value(text, "capstan_backup_last_success_timestamp_seconds").unwrap_or_default() {
+        0 if is_leader => finding(
+            Level::Warning,
+            "this leader knows of none in at least one destination of the schedule; see its log",
+        ),
+        0 => finding(Level::Ok, "are scheduled; this server has written none since its start"),
         last if now - last > INTERVALS * interval => {
             let hours = (now - last) / 3600;
-            Finding::new(
-                Level::Error,
-                "backups",
-                format!("the newest one is {hours} h old; see the log of the leader"),
-            )
+            finding(Level::Error, &format!("the newest one is {hours} h old; see the log of the leader"))
         }
-        last => {
-            Finding::new(Level::Ok, "backups", format!("the newest one is {} min old", (now - last) / 60))
-        }
-    });
-    findings
+        last => finding(Level::Ok, &format!("the newest one is {} min old", (now - last) / 60)),
+    }
 }
 
 /// Returns the whole number of a metric without labels.

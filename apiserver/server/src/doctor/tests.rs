@@ -57,6 +57,19 @@ fn a_host_that_is_down_and_an_old_backup_are_reported() {
 }
 
 #[test]
+fn pk_34_a_leader_without_a_backup_is_reported_and_another_replica_is_not() {
+    let never = "capstan_backup_last_success_timestamp_seconds 0.0\n";
+    let found = |text: &str| {
+        let mut findings = server::metrics(text, Some(100), 1300);
+        findings.pop().unwrap()
+    };
+    let leader = found(&format!("capstan_leader 1\ncapstan_leader_epoch 7\n{never}"));
+    assert_eq!(leader.level, Level::Warning, "{leader:?}");
+    assert!(leader.message.contains("none in at least one destination"), "{leader:?}");
+    assert_eq!(found(&format!("capstan_leader 0\n{never}")).level, Level::Ok);
+}
+
+#[test]
 fn members_are_judged_by_their_leader_alarms_version_and_number() {
     let judge =
         |status: MemberStatus, is_learner| etcd::judge("etcd".to_owned(), &member(is_learner), &status).level;
@@ -81,7 +94,8 @@ fn copies_of_the_host_are_judged_by_their_age() {
     let levels = |text: String| -> Vec<_> {
         server::metrics(&text, None, 0).iter().take(2).map(|it| it.level).collect()
     };
-    assert_eq!(levels(text(5, 12_000)), [Level::Ok, Level::Warning]);
+    assert_eq!(levels(text(5, 75_000)), [Level::Ok, Level::Warning]);
+    assert_eq!(levels(text(12_000, 12_000)), [Level::Warning, Level::Ok], "keys decide for a day");
     assert_eq!(levels(text(-1, 0)), [Level::Warning, Level::Ok]);
 }
 

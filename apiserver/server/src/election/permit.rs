@@ -13,6 +13,7 @@ use kube::Api;
 use rustix::time::{ClockId, clock_gettime};
 use tokio_util::sync::CancellationToken;
 
+use super::calls::TermCalls;
 use super::{NAME, TermHistory, Timing, record};
 
 /// Time for which a reading of the Lease permits calls that began to wait before it.
@@ -44,6 +45,9 @@ pub(super) struct LeasePermit {
     /// Time since the boot at which the newest reading began.
     read: tokio::sync::Mutex<Duration>,
     term: CancellationToken,
+    /// Number of the term.
+    epoch: Option<u64>,
+    calls: TermCalls,
 }
 
 impl LeasePermit {
@@ -65,9 +69,21 @@ impl LeasePermit {
             end: Mutex::default(),
             read: Default::default(),
             term,
+            epoch: None,
+            calls: TermCalls::default(),
         };
         permit.extend(boot_time());
         permit
+    }
+
+    /// Sets the number of the term.
+    pub(super) fn numbered(self, epoch: Option<u64>) -> Self {
+        Self { epoch, ..self }
+    }
+
+    /// Returns the calls of the term.
+    pub(super) fn calls(&self) -> &TermCalls {
+        &self.calls
     }
 
     /// Records a renewal that began at this time since the boot.
@@ -122,9 +138,21 @@ impl CallPermit for LeasePermit {
             return;
         }
         if !self.term.is_cancelled() {
-            tracing::warn!("the controller lease was lost; a call to a cloud was not sent");
+            tracing::warn!("the controller lease was lost; a call was not sent");
             self.term.cancel();
         }
         std::future::pending().await
+    }
+
+    fn begin(&self) -> bool {
+        self.calls.begin()
+    }
+
+    fn end(&self, has_ended: bool) {
+        self.calls.end(has_ended);
+    }
+
+    fn epoch(&self) -> Option<u64> {
+        self.epoch
     }
 }

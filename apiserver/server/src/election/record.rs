@@ -2,10 +2,18 @@
 
 use std::time::Duration;
 
+use controllers_runtime::TermStart;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use tokio::time::Instant;
+
+/// Annotation of a released Lease: `true` if the holder has ended its calls to clouds, else `false`. Releases of earlier
+/// versions have none, and count as `true`.
+pub(super) const DRAINED: &str = "capstan.dev/drained";
+
+/// Annotation with the time until which calls of former holders may still reach a cloud.
+pub(super) const UNSETTLED_UNTIL: &str = "capstan.dev/unsettled-until";
 
 /// Last observed state of the Lease, and the time at which the candidate observed that it changed.
 #[derive(Debug, Default)]
@@ -60,10 +68,48 @@ pub(super) fn taken(lease: &Lease, identity: &str, lasts: Duration, now: Timesta
     spec
 }
 
-/// Returns the contents of the Lease after its holder releases it.
-pub(super) fn released(lease: &Lease) -> LeaseSpec {
-    let spec = lease.spec.clone().unwrap_or_default();
-    LeaseSpec { holder_identity: None, renew_time: None, acquire_time: None, ..spec }
+/// Returns the time for which calls of former holders may still reach a cloud when the Lease is taken; `None` if none can.
+///
+/// It is the longest such time if the last holder was cut off, or was not drained. Otherwise it is the rest of an earlier
+/// such time. A clock that differs can shorten the rest, and cannot make it longer than the longest time.
+pub(super) fn unsettled(lease: &Lease, now: Timestamp) -> Option<Duration> {
+    if has_holder(lease) || annotation(lease, DRAINED) == Some("false") {
+        return Some(TermStart::LATE);
+    }
+    rest(lease, now).map(|rest| rest.min(TermStart::LATE))
+}
+
+/// Returns the rest of the time in the annotation; `None` if it is over.
+fn rest(lease: &Lease, now: Timestamp) -> Option<Duration> {
+    let until: Timestamp = annotation(lease, UNSETTLED_UNTIL)?.parse().ok()?;
+    Duration::try_from(until.duration_since(now)).ok().filter(|rest| !rest.is_zero())
+}
+
+fn annotation<'a>(lease: &'a Lease, key: &str) -> Option<&'a str> {
+    lease.metadata.annotations.as_ref()?.get(key).map(String::as_str)
+}
+
+/// Records how long calls of former holders may still reach a cloud, when the Lease is taken.
+pub(super) fn set_unsettled(lease: &mut Lease, rest: Option<Duration>, now: Timestamp) {
+    let annotations = lease.metadata.annotations.get_or_insert_default();
+    annotations.remove(DRAINED);
+    match rest.and_then(|rest| now.checked_add(rest).ok()) {
+        Some(until) => annotations.insert(UNSETTLED_UNTIL.to_owned(), until.to_string()),
+        None => annotations.remove(UNSETTLED_UNTIL),
+    };
+}
+
+/// Returns the Lease after its holder releases it. `is_drained`: the holder has ended its calls to clouds.
+pub(super) fn released(mut lease: Lease, is_drained: bool, now: Timestamp) -> Lease {
+    let is_unsettled = rest(&lease, now).is_some();
+    let annotations = lease.metadata.annotations.get_or_insert_default();
+    annotations.insert(DRAINED.to_owned(), is_drained.to_string());
+    if !is_unsettled {
+        annotations.remove(UNSETTLED_UNTIL);
+    }
+    let spec = lease.spec.take().unwrap_or_default();
+    lease.spec = Some(LeaseSpec { holder_identity: None, renew_time: None, acquire_time: None, ..spec });
+    lease
 }
 
 #[cfg(test)]
@@ -110,7 +156,41 @@ mod tests {
         let held = Lease { spec: Some(first), ..Lease::default() };
         let again = taken(&held, "a", LASTS, now + Duration::from_secs(5));
         assert_eq!((again.lease_transitions, again.acquire_time), (Some(0), Some(MicroTime(now))));
-        let free = Lease { spec: Some(released(&held)), ..Lease::default() };
+        let free = released(held, true, now);
         assert_eq!(taken(&free, "b", LASTS, now).lease_transitions, Some(1));
+    }
+
+    #[test]
+    fn hv_05_only_a_holder_that_was_cut_off_or_not_drained_leaves_calls_behind() {
+        let now: Timestamp = "2026-11-21T12:00:00Z".parse().unwrap();
+        let held = || lease("a", "2026-11-21T11:59:58Z");
+        assert_eq!(unsettled(&held(), now), Some(TermStart::LATE), "cut off");
+        assert_eq!(unsettled(&released(held(), false, now), now), Some(TermStart::LATE));
+        let mut drained = released(held(), true, now);
+        assert_eq!(annotation(&drained, DRAINED), Some("true"));
+        assert_eq!(unsettled(&drained, now), None);
+        drained.metadata.annotations = None;
+        assert_eq!(unsettled(&drained, now), None, "released by an earlier version");
+        assert_eq!(unsettled(&Lease::default(), now), None, "no leader before");
+    }
+
+    #[test]
+    fn hv_04_the_time_after_a_cut_outlasts_an_orderly_handover() {
+        let now: Timestamp = "2026-11-21T12:00:00Z".parse().unwrap();
+        let second = Duration::from_secs(1);
+        let mut lease = lease("b", "2026-11-21T12:00:00Z");
+        set_unsettled(&mut lease, Some(TermStart::LATE), now);
+        let early = released(lease.clone(), true, now + 20 * second);
+        assert_eq!(unsettled(&early, now + 21 * second), Some(44 * second));
+        assert_eq!(unsettled(&early, now + TermStart::LATE), None);
+        assert_eq!(unsettled(&early, now - 3600 * second), Some(TermStart::LATE), "a clock that is behind");
+        let mut next = early.clone();
+        set_unsettled(&mut next, unsettled(&early, now + 21 * second), now + 21 * second);
+        assert_eq!(annotation(&next, UNSETTLED_UNTIL), annotation(&early, UNSETTLED_UNTIL));
+        assert_eq!(annotation(&next, DRAINED), None, "it says nothing about the next holder");
+        let late = released(lease, true, now + TermStart::LATE);
+        assert_eq!(annotation(&late, UNSETTLED_UNTIL), None);
+        set_unsettled(&mut next, None, now);
+        assert_eq!(annotation(&next, UNSETTLED_UNTIL), None);
     }
 }

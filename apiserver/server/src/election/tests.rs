@@ -21,6 +21,7 @@ const QUICK: Timing = Timing {
     renew: Duration::from_millis(150),
     deadline: Duration::from_millis(500),
     grace: Duration::from_millis(400),
+    drain: Duration::from_millis(3000),
     retry: Duration::from_millis(50),
 };
 
@@ -267,7 +268,7 @@ async fn a_holder_that_was_frozen_gets_no_permit_after_another_took_the_lease() 
     let mut lease = first.leases.get(NAME).await.unwrap();
     lease.spec.as_mut().unwrap().lease_transitions = Some(0);
     let (asked, history) = (Instant::now(), TermHistory::new(None));
-    let term = first.term(&Acquired { asked, history, lease, has_cut: false }, &shutdown);
+    let term = first.term(&Acquired { asked, history, lease, unsettled_until: None }, &shutdown);
     assert!(!is_granted(&term).await && term.end.is_cancelled());
     other.permit.extend(boot_time());
     assert!(is_granted(&other).await && !other.end.is_cancelled());
@@ -278,7 +279,7 @@ async fn the_permit_of_an_earlier_term_of_the_same_process_does_not_hold() {
     let (world, shutdown) = (world(), CancellationToken::new());
     let first = world.election("first", QUICK);
     let earlier = first.term(&first.acquire().await, &shutdown);
-    first.release().await;
+    first.release(true).await;
     let later = first.term(&first.acquire().await, &shutdown);
     earlier.permit.extend(boot_time());
     assert!(!is_granted(&earlier).await);
@@ -296,10 +297,58 @@ async fn hv04_only_a_term_after_a_holder_that_was_cut_off_waits_for_its_calls() 
     let after_a_cut = start(&second).await;
     assert!(after_a_cut.unsettled().is_some());
     assert!(begun.number() < after_a_cut.number(), "{begun:?} {after_a_cut:?}");
-    second.release().await;
+    second.release(true).await;
     let after_a_release = start(&third).await;
-    assert_eq!(after_a_release.unsettled(), None);
+    assert!(after_a_release.unsettled().is_some(), "calls of the first may still be on their way");
     assert!(after_a_cut.number() < after_a_release.number());
+    // Their time is over.
+    let mut lease = third.leases.get(NAME).await.unwrap();
+    let annotations = lease.metadata.annotations.as_mut().unwrap();
+    annotations.insert(record::UNSETTLED_UNTIL.to_owned(), "2026-01-01T00:00:00Z".to_owned());
+    third.leases.replace(NAME, &PostParams::default(), &lease).await.unwrap();
+    third.release(true).await;
+    assert_eq!(start(&first).await.unsettled(), None);
+    first.release(false).await;
+    assert!(start(&second).await.unsettled().is_some(), "calls of the first were given up");
+}
+
+/// Ends a leader whose call in flight takes this long. Returns the time until the next leader, and how its term begins.
+async fn next_after_a_call(takes: Duration) -> (Duration, TermStart) {
+    let (world, shutdown, is_in_flight) = (world(), CancellationToken::new(), Arc::<AtomicBool>::default());
+    let begun = Arc::clone(&is_in_flight);
+    let start = move |term: Term| {
+        let (permit, end, begun) = (term.permit(), term.end, Arc::clone(&begun));
+        let mut controllers = JoinSet::new();
+        controllers.spawn(async move {
+            begun.store(permit.begin(), Ordering::SeqCst);
+            end.cancelled().await;
+            tokio::time::sleep(takes).await;
+            permit.end(true);
+        });
+        controllers
+    };
+    let first = tokio::spawn(world.election("first", QUICK).run(shutdown.clone(), start));
+    while !is_in_flight.load(Ordering::SeqCst) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let second = world.election("second", QUICK);
+    let ended = Instant::now();
+    shutdown.cancel();
+    let acquired = second.acquire().await;
+    let took = ended.elapsed();
+    first.await.unwrap();
+    (took, second.term(&acquired, &CancellationToken::new()).start)
+}
+
+#[tokio::test]
+async fn hv_05_an_orderly_end_waits_for_calls_in_flight_and_tells_the_next_leader_of_others() {
+    let takes = QUICK.lease + QUICK.renew;
+    let (took, next) = next_after_a_call(takes).await;
+    assert!(took >= takes, "the Lease was renewed until the end of the call: {took:?}");
+    assert_eq!(next.unsettled(), None);
+    let (took, next) = next_after_a_call(QUICK.drain * 3).await;
+    assert!(took >= QUICK.drain && took < QUICK.drain * 2, "{took:?}");
+    assert!(next.unsettled().is_some());
 }
 
 /// The Lease of the data that are in place now may be one of the same holder.
@@ -313,7 +362,7 @@ async fn df_09_a_term_ends_with_the_history_of_the_store() {
     assert!(is_granted(&term).await);
     number.fetch_add(1, Ordering::SeqCst);
     assert!(!is_granted(&term).await && term.end.is_cancelled());
-    first.release().await;
+    first.release(true).await;
 
     let starts = Arc::<AtomicUsize>::default();
     let count = Arc::clone(&starts);

@@ -14,6 +14,8 @@ pub(crate) struct Timing {
     /// Time that controllers may take to stop. Together with `deadline` it is less than `lease`, so no controller of
     /// this holder still acts when the next holder begins.
     pub(super) grace: Duration,
+    /// Longest time for which calls to clouds may end at an orderly shutdown. The Lease is renewed until then.
+    pub(super) drain: Duration,
     /// Interval at which the other candidates read the Lease, and pause before a retry.
     pub(super) retry: Duration,
 }
@@ -28,6 +30,7 @@ impl Default for Timing {
             renew: millis(2000),
             deadline: millis(5000),
             grace: millis(1500),
+            drain: millis(20_000),
             retry: millis(500),
         }
     }

@@ -32,6 +32,9 @@ impl HostCopies {
     /// The store does not answer.
     pub(crate) async fn restore_admission(&self) -> anyhow::Result<Vec<RestoredAdmission>> {
         let mut all = Vec::new();
+        if self.are_replaced().await? {
+            return Ok(all);
+        }
         for name in COPIES {
             let contact: Option<i64> = self.values.read(HEARTBEAT, name).await?;
             let contact = contact.and_then(|seconds| Timestamp::from_second(seconds).ok());

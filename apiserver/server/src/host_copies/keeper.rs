@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver_host::{FrontProxy, HostHealth, HostNamespaces, HostPin};
+use apiserver_host::{FrontProxy, HostHealth, HostNamespaces, HostPin, HostVersion};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,8 +15,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::admission::StoredAdmission;
-use super::mirror::{ACCOUNTS, PERMISSIONS, StoredMirror, TOKEN_KEYS};
-use super::{FRONT_PROXY, HEARTBEAT, HostCopies, NAMESPACES, ONLY, PIN, SECRETS, StoredProxy};
+use super::mirror::{ACCOUNTS, DISAGREEMENTS, PERMISSIONS, StoredMirror, TOKEN_KEYS};
+use super::{FRONT_PROXY, HEARTBEAT, HostCopies, NAMESPACES, ONLY, PIN, SECRETS, StoredProxy, VERSION};
 use crate::host_admission::{COPIES, HostAdmission};
 use crate::host_mirror::Mirroring;
 use crate::host_watch::changed;
@@ -38,9 +38,14 @@ pub(crate) struct Originals {
     pub(crate) admission: Option<HostAdmission>,
 }
 
+/// Copies of one host that go with its pin. With another pin, none of them is good.
+const OF_PIN: [&str; 8] =
+    [SECRETS, NAMESPACES, FRONT_PROXY, HEARTBEAT, PERMISSIONS, ACCOUNTS, TOKEN_KEYS, DISAGREEMENTS];
+
 /// Copies as they are in the store.
 #[derive(Default)]
 struct Stored {
+    version: Option<HostVersion>,
     namespaces: Option<HashMap<String, Value>>,
     heartbeat: Option<Instant>,
     mirror: StoredMirror,
@@ -87,9 +92,10 @@ async fn follow(copies: &HostCopies, mut originals: Originals) {
 impl HostCopies {
     /// Writes what changed.
     async fn update(&self, originals: &Originals, stored: &mut Stored) -> anyhow::Result<()> {
-        if !self.pin(&originals.pin).await? {
+        if !self.pin(&originals.pin, stored).await? {
             return Ok(());
         }
+        self.update_version(&originals.pin, &mut stored.version).await?;
         let proxy = originals.proxy.borrow().clone();
         if !proxy.ca.is_empty() {
             self.values.write(FRONT_PROXY, ONLY, &StoredProxy::from(proxy)).await?;
@@ -131,7 +137,7 @@ impl HostCopies {
     }
 
     /// Writes the pin. Returns false if another host is pinned in the store: then nothing of this one is copied.
-    async fn pin(&self, pin: &HostPin) -> anyhow::Result<bool> {
+    async fn pin(&self, pin: &HostPin, known: &mut Stored) -> anyhow::Result<bool> {
         let Some(uid) = pin.uid() else { return Ok(false) };
         match self.values.read::<String>(PIN, ONLY).await? {
             Some(stored) if stored == uid => return Ok(true),
@@ -145,14 +151,32 @@ impl HostCopies {
                     now = uid,
                     "a new host cluster is accepted; copies of the old one are removed"
                 );
-                for kind in [SECRETS, PERMISSIONS, ACCOUNTS, TOKEN_KEYS].into_iter().chain(COPIES) {
+                *known = Stored::default();
+                for kind in OF_PIN.into_iter().chain(COPIES) {
                     self.remove_all(kind).await?;
                 }
+                self.values.remove(PIN, VERSION).await?;
             }
             None => {}
         }
         self.values.write(PIN, ONLY, &uid).await?;
         Ok(true)
+    }
+
+    /// Writes the version of the host, so that the next process recognizes an older one.
+    async fn update_version(&self, pin: &HostPin, stored: &mut Option<HostVersion>) -> anyhow::Result<()> {
+        if stored.is_none()
+            && let Some(kept) = self.values.read::<HostVersion>(PIN, VERSION).await?
+        {
+            pin.restore_version(kept.clone());
+            *stored = Some(kept);
+        }
+        let now = pin.version();
+        if let Some(version) = now.as_ref().filter(|_| now != *stored) {
+            self.values.write(PIN, VERSION, version).await?;
+            stored.clone_from(&now);
+        }
+        Ok(())
     }
 
     async fn remove_all(&self, kind: &str) -> anyhow::Result<()> {

@@ -15,7 +15,7 @@ use super::{HEARTBEAT, HostCopies, ONLY};
 use crate::host_mirror::Mirroring;
 
 pub(super) const ACCOUNTS: &str = "accounts";
-const DISAGREEMENTS: &str = "disagreements";
+pub(super) const DISAGREEMENTS: &str = "disagreements";
 pub(super) const PERMISSIONS: &str = "permissions";
 pub(super) const TOKEN_KEYS: &str = "tokenkeys";
 
@@ -48,6 +48,9 @@ impl HostCopies {
     /// # Errors
     /// The store does not answer.
     pub(crate) async fn restore_mirror(&self) -> anyhow::Result<RestoredMirror> {
+        if self.are_replaced().await? {
+            return Ok(RestoredMirror::default());
+        }
         let contact: Option<i64> = self.values.read(HEARTBEAT, MIRROR).await?;
         Ok(RestoredMirror {
             permissions: self.values.list(PERMISSIONS).await?,
@@ -105,7 +108,11 @@ impl HostCopies {
 
     /// Returns the disagreements that any replica has found.
     pub(crate) async fn disagreements(&self) -> Vec<Disagreement> {
-        let found = self.values.list(DISAGREEMENTS).await;
+        let found = match self.are_replaced().await {
+            Ok(true) => return Vec::new(),
+            Ok(false) => self.values.list(DISAGREEMENTS).await,
+            Err(error) => Err(error),
+        };
         let found = found.inspect_err(|error| {
             tracing::debug!("the disagreements with the host cluster cannot be read: {error:#}");
         });

@@ -55,6 +55,13 @@ impl StoredSecrets {
         self.sizes.get_or_try_init(read).await
     }
 
+    async fn try_read(&self, name: &str) -> anyhow::Result<Option<StoredSecret>> {
+        if self.copies.are_replaced().await? {
+            return Ok(None);
+        }
+        self.copies.values.read(SECRETS, name).await
+    }
+
     async fn try_write(&self, name: &str, secret: &Secret) -> anyhow::Result<()> {
         let sizes = self.sizes().await?;
         let stored = StoredSecret { at: Timestamp::now().as_second(), secret: secret.clone() };
@@ -79,7 +86,7 @@ fn name(namespace: &str, name: &str) -> String {
 #[async_trait]
 impl SecretCopies for StoredSecrets {
     async fn read(&self, namespace: &str, secret: &str) -> Option<(Secret, Duration)> {
-        let found = self.copies.values.read::<StoredSecret>(SECRETS, &name(namespace, secret)).await;
+        let found = self.try_read(&name(namespace, secret)).await;
         let stored = found
             .inspect_err(|error| {
                 let error = format!("{error:#}");

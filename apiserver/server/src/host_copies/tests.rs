@@ -44,7 +44,7 @@ fn originals(uid: &str, accepted: Option<&str>) -> (Originals, watch::Sender<Fro
     });
     let namespaces = HostNamespaces::new(client());
     namespaces.restore(HashMap::from([("team".to_owned(), json!({"metadata": {"name": "team"}}))]));
-    let pin = HostPin::new(accepted.map(str::to_owned));
+    let pin = HostPin::new(accepted);
     pin.restore(uid.to_owned());
     let health = HostHealth::default();
     (Originals { health, namespaces, proxy: proxy.subscribe(), pin, mirror: None, admission: None }, proxy)
@@ -92,6 +92,54 @@ async fn nothing_of_another_host_is_copied_until_it_is_accepted() {
     keep_once(&copies, accepted).await;
     assert_eq!(copies.restore().await.unwrap().uid.as_deref(), Some("u2"));
     assert!(StoredSecrets::new(copies.clone()).names().await.is_empty(), "they are of the old host");
+}
+
+#[tokio::test]
+async fn ho_03_nothing_of_the_old_host_is_used_once_another_one_is_accepted() {
+    let (_directory, copies) = copies();
+    let (old, _proxy) = originals("u1", None);
+    old.pin.restore_version(HostVersion { version: 900, hash: "h".to_owned() });
+    old.namespaces.restore(HashMap::from([("old".to_owned(), json!({}))]));
+    keep_once(&copies, old).await;
+    StoredSecrets::new(copies.clone()).write(&secret("s")).await;
+    let (user, class, question) = ("alice".to_owned(), "read".to_owned(), "q".to_owned());
+    let found = Disagreement { user, class, question, at: Timestamp::now().as_second() };
+    copies.keep_disagreement(&found).await;
+    let accepting = copies.clone().accepting(Some("u2"));
+    let restored = accepting.restore().await.unwrap();
+    assert!(restored.is_replaced && restored.proxy.is_none() && restored.contact.is_none());
+    assert!(restored.namespaces.is_empty() && restored.version.is_none());
+    assert_eq!(restored.uid.as_deref(), Some("u1"), "the pin stays until the new host is up");
+    assert!(StoredSecrets::new(accepting.clone()).read("n", "s").await.is_none());
+    assert!(accepting.restore_mirror().await.unwrap().disagreements.is_empty());
+    assert!(
+        accepting.disagreements().await.is_empty() && accepting.restore_admission().await.unwrap().is_empty()
+    );
+    assert!(
+        StoredSecrets::new(copies.clone()).read("n", "s").await.is_some(),
+        "without the setting it is used"
+    );
+    let (new, proxy) = originals("u2", Some("u2"));
+    keep_once(&accepting, new).await;
+    let restored = accepting.restore().await.unwrap();
+    assert_eq!((restored.is_replaced, restored.uid.as_deref()), (false, Some("u2")));
+    assert_eq!(restored.proxy.as_ref(), Some(&*proxy.borrow()));
+    assert_eq!(restored.namespaces.keys().collect::<Vec<_>>(), ["team"]);
+    assert!(restored.version.is_none(), "it is the version of the old host");
+    assert!(copies.disagreements().await.is_empty());
+}
+
+#[tokio::test]
+async fn ho_03_the_next_process_knows_the_version_of_the_host() {
+    let (_directory, copies) = copies();
+    let version = |version: u64| HostVersion { version, hash: version.to_string() };
+    let (first, _proxy) = originals("u1", None);
+    first.pin.restore_version(version(900));
+    keep_once(&copies, first).await;
+    assert_eq!(copies.restore().await.unwrap().version, Some(version(900)));
+    let (next, _proxy) = originals("u1", None);
+    keep_once(&copies, next.clone()).await;
+    assert_eq!(next.pin.version(), Some(version(900)), "a leader that has not seen it learns it");
 }
 
 #[tokio::test]

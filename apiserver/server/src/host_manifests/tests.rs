@@ -1,5 +1,7 @@
 //! Tests of the objects that `capstan host manifests` prints, and of the files in `manifests`.
 
+use apiserver_machinery::action::ActionMethod;
+
 use super::*;
 
 pub(super) fn options(registry: &Registry) -> Options {
@@ -13,6 +15,7 @@ pub(super) fn options(registry: &Registry) -> Options {
         definitions: apiserver_registry::definitions(registry, apiserver_registry::Serving::Elsewhere),
         mirror: false,
         one_namespace: false,
+        write_secrets: Vec::new(),
         policy_parameters: Vec::new(),
     }
 }
@@ -120,7 +123,11 @@ fn aggregated_host_roles_cover_every_kind_and_its_subresources() {
             };
             assert_eq!(of("/scale"), scale, "{name} {}/scale", kind.plural);
             for verb in &kind.verbs {
-                let expected = if write { vec!["create"] } else { Vec::new() };
+                let expected = match (verb.method(), write) {
+                    (ActionMethod::Get, _) => vec!["get"],
+                    (ActionMethod::Post, true) => vec!["create"],
+                    (ActionMethod::Post, false) => Vec::new(),
+                };
                 assert_eq!(of(&format!("/{}", verb.name())), expected, "{name} {}", verb.name());
             }
         }
@@ -135,13 +142,34 @@ fn the_server_may_do_in_the_host_what_it_needs_and_no_more() {
         .find(|object| object["kind"] == "ClusterRole" && object["metadata"]["name"] == "capstan:server")
         .unwrap();
     assert_eq!(verbs(role, "", "namespaces"), ["get", "list", "watch"]);
-    // The authorities and the kubeconfig of a new cluster are made in the host, too.
-    assert_eq!(verbs(role, "", "secrets"), ["get", "create", "update"]);
+    assert_eq!(verbs(role, "", "secrets"), ["get"]);
     assert_eq!(verbs(role, "", "events"), ["create", "patch"]);
     // Tokens of other issuers are not shown to the host.
     let issuer = json!({"nonResourceURLs": ["/.well-known/openid-configuration"], "verbs": ["get"]});
     assert_eq!(role["rules"][3], issuer);
     assert_eq!(role["rules"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn ho_34_secrets_are_written_only_in_namespaces_that_the_command_names() {
+    let registry = apiserver_registry::registry();
+    let write_secrets = ["team", "other"].map(str::to_owned).to_vec();
+    let with = apiserver_host::manifests(&registry, &Options { write_secrets, ..options(&registry) });
+    let without = objects().1;
+    let added: Vec<&Value> = with.iter().filter(|object| !without.contains(object)).collect();
+    let shown: Vec<_> =
+        added.iter().map(|it| (it["kind"].as_str(), it["metadata"]["namespace"].as_str())).collect();
+    let expected = [("Role", "team"), ("RoleBinding", "team"), ("Role", "other"), ("RoleBinding", "other")];
+    assert_eq!(shown, expected.map(|(kind, namespace)| (Some(kind), Some(namespace))));
+    assert_eq!(verbs(added[0], "", "secrets"), ["get", "create", "update", "delete"]);
+    assert_eq!(added[1]["roleRef"]["kind"], "Role");
+    assert_eq!(added[1]["roleRef"]["name"], added[0]["metadata"]["name"]);
+    assert_eq!(added[1]["subjects"][0]["name"], "capstan");
+    let writers: Vec<&Value> = without
+        .iter()
+        .filter(|it| it["rules"].is_array() && verbs(it, "", "secrets").iter().any(|verb| *verb != "get"))
+        .collect();
+    assert_eq!(writers, Vec::<&Value>::new(), "a role of the whole cluster writes Secrets");
 }
 
 #[test]

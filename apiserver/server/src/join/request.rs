@@ -39,7 +39,10 @@ pub(crate) async fn join(
     if status != reqwest::StatusCode::OK {
         let parsed: Option<Value> = serde_json::from_slice(&body).ok();
         let message = parsed.as_ref().and_then(|it| it.get("message")).and_then(Value::as_str);
-        let message = message.unwrap_or("the server has no endpoint for joins: is it one of `capstan init`?");
+        // A server without the endpoint knows no credentials in the request.
+        let is_unknown = message.is_none() || status == reqwest::StatusCode::UNAUTHORIZED;
+        let unknown = "the server has no endpoint for joins: is it one of `capstan init`?";
+        let message = message.filter(|_| !is_unknown).unwrap_or(unknown);
         bail!("{server} refuses node {node:?} ({status}): {message}");
     }
     // The error of the decoder may quote a key.

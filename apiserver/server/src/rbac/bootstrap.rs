@@ -18,7 +18,7 @@ const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 const BOOTSTRAPPING: (&str, &str) = ("kubernetes.io/bootstrapping", "rbac-defaults");
 
 /// Creates the default objects that are missing, and adds missing rules and subjects to the others. Other rules and
-/// subjects stay.
+/// subjects stay, except for the rules of [`defaults::withdrawn`].
 ///
 /// # Errors
 /// The store's error. A later call continues.
@@ -89,10 +89,7 @@ fn repaired(found: &Value, wanted: &Value) -> Option<Value> {
         }
     }
     if wanted.get("aggregationRule").is_none() {
-        let held: Vec<Rule> = list(found, "rules").iter().map(rule).collect();
-        let is_missing = |wanted: &&Value| !uncovered(&held, &[rule(wanted)]).is_empty();
-        let missing: Vec<Value> = list(wanted, "rules").iter().filter(is_missing).cloned().collect();
-        extend(&mut new, "rules", &missing);
+        repair_rules(&mut new, wanted);
     } else if new.get("aggregationRule").is_none() {
         new["aggregationRule"] = wanted["aggregationRule"].clone();
     }
@@ -103,6 +100,19 @@ fn repaired(found: &Value, wanted: &Value) -> Option<Value> {
     let missing: Vec<Value> = list(wanted, "subjects").iter().filter(is_missing).cloned().collect();
     extend(&mut new, "subjects", &missing);
     (new != *found).then_some(new)
+}
+
+/// Removes the rules that an earlier release gave by mistake, and adds those that the role lacks.
+fn repair_rules(role: &mut Value, wanted: &Value) {
+    let name = wanted["metadata"]["name"].as_str().unwrap_or_default();
+    let withdrawn: Vec<Rule> = defaults::withdrawn(name).iter().map(rule).collect();
+    if let Some(rules) = role.get_mut("rules").and_then(Value::as_array_mut) {
+        rules.retain(|held| !withdrawn.contains(&rule(held)));
+    }
+    let held: Vec<Rule> = list(role, "rules").iter().map(rule).collect();
+    let is_missing = |wanted: &&Value| !uncovered(&held, &[rule(wanted)]).is_empty();
+    let missing: Vec<Value> = list(wanted, "rules").iter().filter(is_missing).cloned().collect();
+    extend(role, "rules", &missing);
 }
 
 fn list<'a>(object: &'a Value, field: &str) -> &'a [Value] {
@@ -160,6 +170,27 @@ mod tests {
         let mut other = binding(&["mine"]);
         other["roleRef"] = json!({"apiGroup": GROUP, "kind": "ClusterRole", "name": "cluster-admin"});
         assert_eq!(repaired(&other, &binding(&["a"])), None, "the subjects must not get another role");
+    }
+
+    #[test]
+    fn a_rule_that_was_given_by_mistake_is_removed_from_its_role_alone() {
+        let pods = json!({"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]});
+        let token = json!({"verbs": ["create"], "apiGroups": [""], "resources": ["serviceaccounts/token"]});
+        let wider =
+            json!({"verbs": ["create", "get"], "apiGroups": [""], "resources": ["serviceaccounts/token"]});
+        let role = |name: &str, rules: &Value, autoupdate: &str| {
+            let mut role = object(rules, autoupdate);
+            role["metadata"]["name"] = json!(name);
+            role
+        };
+        let operator = |rules: Value, autoupdate: &str| role("capstan:operator", &rules, autoupdate);
+        let wanted = operator(json!([pods]), "true");
+        let found = repaired(&operator(json!([pods, token, wider]), "true"), &wanted).unwrap();
+        assert_eq!(found["rules"], json!([pods, wider]), "the wider rule is an administrator's");
+        assert_eq!(repaired(&found, &wanted), None);
+        assert_eq!(repaired(&operator(json!([pods, token]), "false"), &wanted), None);
+        let other = role("capstan:view", &json!([pods, token]), "true");
+        assert_eq!(repaired(&other, &role("capstan:view", &json!([pods]), "true")), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Default ClusterRoles and ClusterRoleBindings of the direct endpoint.
 
+use apiserver_machinery::action::ActionMethod;
 use apiserver_machinery::resource::{Registry, Resource};
 use serde_json::{Value, json};
 
@@ -37,6 +38,14 @@ pub(super) fn bindings() -> Vec<Value> {
         ("system:service-account-issuer-discovery", &["system:serviceaccounts"]),
     ];
     all.into_iter().map(|(role, groups)| binding(role, groups)).collect()
+}
+
+/// Returns the rules that an earlier release gave to a default role by mistake. The repair of the role removes them.
+pub(super) fn withdrawn(role: &str) -> Vec<Value> {
+    match role {
+        "capstan:operator" => vec![rule("", &["serviceaccounts/token"], &["create"])],
+        _ => Vec::new(),
+    }
 }
 
 fn role(name: &str, rules: &Value) -> Value {
@@ -114,12 +123,17 @@ fn of_tools(registry: &Registry) -> Vec<Value> {
     let kinds: Vec<&Resource> = all.filter(|kind: &&Resource| kind.plural != "secrets").collect();
     let read = |kind: &&Resource| rule(&kind.group, &[kind.plural.as_str()], &READ);
     let mut operator: Vec<Value> = kinds.iter().map(read).collect();
-    for kind in &kinds {
-        let actions: Vec<String> =
-            kind.verbs.iter().map(|action| format!("{}/{}", kind.plural, action.name())).collect();
-        if !actions.is_empty() {
-            let actions: Vec<&str> = actions.iter().map(String::as_str).collect();
-            operator.push(rule(&kind.group, &actions, &["create"]));
+    // No action of a kind of Kubernetes: `serviceaccounts/token` gives the permissions of any service account.
+    for kind in kinds.iter().filter(|kind| kind.hosted) {
+        for method in [ActionMethod::Post, ActionMethod::Get] {
+            // The role deletes nothing.
+            let actions = kind.verbs.iter().filter(|action| action.method() == method && !action.deletes());
+            let actions: Vec<String> =
+                actions.map(|action| format!("{}/{}", kind.plural, action.name())).collect();
+            if !actions.is_empty() {
+                let actions: Vec<&str> = actions.iter().map(String::as_str).collect();
+                operator.push(rule(&kind.group, &actions, &[method.verb()]));
+            }
         }
     }
     operator.push(rule("capstan.dev", &["machineoperations"], &["patch"]));
@@ -172,7 +186,15 @@ fn of_everyone() -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use apiserver_machinery::encryption::Encryption;
+    use storage_embedded::EmbeddedStore;
+
     use super::*;
+    use crate::assembly::Assembly;
+    use crate::service_accounts::{LONGEST, TokenIssuer};
 
     fn rules_of(name: &str) -> Vec<Value> {
         let roles = roles(&apiserver_registry::registry());
@@ -198,10 +220,12 @@ mod tests {
             ("capstan:view", "configmaps", &READ),
             ("capstan:edit", "secrets", &WRITE),
             ("capstan:edit", "machines/reboot", &["create"]),
+            ("capstan:edit", "machines/retire", &["create"]),
             ("capstan:edit", "roles", &[]),
             ("capstan:admin", "roles", &WRITE),
             ("capstan:operator", "machines", &READ),
             ("capstan:operator", "machines/reboot", &["create"]),
+            ("capstan:operator", "machines/retire", &[]),
             ("capstan:operator", "secrets", &[]),
             ("capstan:operator", "machineoperations", &["get", "list", "watch", "patch"]),
             ("capstan:secret-reader", "secrets", &["get", "list"]),
@@ -210,6 +234,25 @@ mod tests {
         ] {
             assert_eq!(verbs(role, resource), expected, "{role} {resource}");
         }
+    }
+
+    /// Returns the registry of a server: only the server itself knows the action `serviceaccounts/token`.
+    fn registry_with_tokens(data: &Path) -> Registry {
+        let store = Arc::new(EmbeddedStore::open(&data.join("store.redb")).unwrap());
+        let issuer = TokenIssuer::new(store, Arc::new(Encryption::default()), "https://issuer", LONGEST);
+        Assembly::default().registry_with("serviceaccounts", &issuer.action())
+    }
+
+    #[tokio::test]
+    async fn an_operator_gets_no_action_of_a_kind_of_kubernetes() {
+        let data = tempfile::tempdir().unwrap();
+        let roles = roles(&registry_with_tokens(data.path()));
+        let operator = roles.iter().find(|role| role["metadata"]["name"] == "capstan:operator").unwrap();
+        let rules = operator["rules"].as_array().unwrap();
+        let resources = rules.iter().flat_map(|rule| rule["resources"].as_array().unwrap());
+        let resources: Vec<&str> = resources.filter_map(Value::as_str).collect();
+        assert!(resources.contains(&"serviceaccounts") && resources.contains(&"machines/reboot"));
+        assert!(!resources.contains(&"serviceaccounts/token"), "{resources:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Tests of the reload of TLS files and CAs.
 
 use super::*;
-use crate::config::Tls;
+use crate::config::{SniCertificate, Tls};
 
 fn sources(
     data: &tempfile::TempDir,
@@ -127,6 +127,38 @@ fn the_cas_of_the_hosts_users_are_used_by_a_setting_and_never_break_the_others()
         let files = sources.open().unwrap();
         assert_eq!(files.last.material().unwrap().host_cas.len(), expected, "{is_set} {client_ca}");
     }
+}
+
+#[test]
+fn ia_20_a_new_front_proxy_does_not_wait_for_a_serving_key() {
+    let [data, other] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let authority = Authority::open(data.path()).unwrap();
+    let (cert_file, key_file) = (data.path().join("tls.crt"), data.path().join("tls.key"));
+    let pairs = ["a.example", "b.example"].map(|name| authority.serving(&[name.to_owned()]).unwrap());
+    std::fs::write(&cert_file, &pairs[0].certificate).unwrap();
+    std::fs::write(&key_file, &pairs[0].key).unwrap();
+    let tls =
+        Some(Tls { cert_file: cert_file.clone(), key_file: key_file.clone(), sni_certificates: Vec::new() });
+    let (sender, receiver) = watch::channel(FrontProxy::unknown());
+    let mut files = sources(&data, tls, Some(receiver)).open().unwrap();
+    let serving = files.last.serving.chain.clone();
+    std::fs::write(&cert_file, &pairs[1].certificate).unwrap();
+    let ca = Authority::open(other.path()).unwrap().certificate().to_owned();
+    let mut proxy = FrontProxy { ca, ..FrontProxy::unknown() };
+    proxy.headers.allowed_names = vec!["front".to_owned()];
+    sender.send_replace(proxy.clone());
+    assert!(matches!(files.reload(), Reload::Unusable(error) if error.contains("do not match")));
+    let material = files.last.material().unwrap();
+    assert_eq!((material.request_header_cas.len(), &material.request_headers), (1, &proxy.headers));
+    assert_eq!(files.last.serving.chain, serving, "the last serving certificate stays in force");
+    proxy.ca = "no PEM".to_owned();
+    proxy.headers.allowed_names.clear();
+    sender.send_replace(proxy);
+    std::fs::write(&key_file, &pairs[1].key).unwrap();
+    assert!(matches!(files.reload(), Reload::Unusable(error) if error.contains("front-proxy CA")));
+    assert_ne!(files.last.serving.chain, serving);
+    let material = files.last.material().unwrap();
+    assert_eq!(material.request_headers.allowed_names, ["front"], "headers and CA are replaced in one step");
 }
 
 #[test]

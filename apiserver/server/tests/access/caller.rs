@@ -1,6 +1,7 @@
 //! Caller: sends requests of one identity, one after the other, and returns the meaning of the responses.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
@@ -17,6 +18,10 @@ use crate::routes::Probe;
 
 /// Number of times that a request is sent: the server may have closed the connection after the last response.
 const TRIES: usize = 3;
+
+/// Longest wait for the head of a response. hyper's client of HTTP/2 never answers a request that it takes while the
+/// server closes the connection, about once in ten thousand; the request is sent again then.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Meaning of a response for the matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,7 +154,9 @@ impl Caller {
                 request = request.header(*name, value);
             }
             let request = request.body(Full::new(Bytes::from(body.to_owned()))).unwrap();
-            let Some(response) = open.send(request).await else { continue };
+            let Ok(Some(response)) = tokio::time::timeout(PATIENCE, open.send(request)).await else {
+                continue;
+            };
             let code = response.status().as_u16();
             let body = match is_endless && code == 200 {
                 true => Bytes::new(),

@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 /// Namespace in which the users of the host have permissions.
 pub(crate) const TEAM: &str = "team";
 
+/// Namespaces of the host.
+const NAMESPACES: [&str; 5] = ["kube-system", "default", TEAM, "elsewhere", "capstan-system"];
+
 /// User who may read in [`TEAM`], by the front proxy and by a token.
 pub(crate) const VIEWER: &str = "host-viewer";
 
@@ -94,10 +97,13 @@ impl Host {
             "data": {"requestheader-client-ca-file": self.ca, "requestheader-allowed-names": "[\"front\"]"}});
         match line.split('?').next().unwrap_or_default() {
             "GET /readyz" => (200, json!("ok")),
-            "GET /api/v1/namespaces/kube-system" => (200, self.namespace("kube-system")),
             "GET /api/v1/namespaces" => {
-                let names = ["kube-system", "default", TEAM, "elsewhere", "capstan-system"];
-                (200, list("NamespaceList", names.map(|name| self.namespace(name)).to_vec().into()))
+                let items: Vec<Value> = NAMESPACES.iter().map(|name| self.namespace(name)).collect();
+                (200, list("NamespaceList", items.into()))
+            }
+            // The server looks here for a namespace that its list does not have yet.
+            path if NAMESPACES.contains(&path.trim_start_matches("GET /api/v1/namespaces/")) => {
+                (200, self.namespace(path.trim_start_matches("GET /api/v1/namespaces/")))
             }
             "GET /api/v1/namespaces/kube-system/configmaps" => {
                 (200, list("ConfigMapList", json!([configuration])))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use apiserver_access::{Authenticator, Authorizer, Chain, LocalPolicy};
+use apiserver_access::{Authenticator, Authorizer, Chain, LocalPolicy, RequestHeaders, Revocations};
 use apiserver_host::HostAuthorizer;
 use apiserver_http::{ApiServer, Identity, Parts, ReloadableTls, Supervisor, TlsMaterial};
 use apiserver_machinery::encryption::Encryption;
@@ -80,6 +80,7 @@ fn material(servers: &Issuer, client_cas: &[&Issuer], front_proxies: &Issuer) ->
         named: Vec::new(),
         client_cas: client_cas.iter().map(|ca| ca.der().clone()).collect(),
         request_header_cas: vec![front_proxies.der().clone()],
+        request_headers: RequestHeaders::default(),
         host_cas: Vec::new(),
     }
 }
@@ -105,6 +106,7 @@ impl World {
         };
         let material = material(&servers, &[&clients], &front_proxies);
         let tls = Arc::new(ReloadableTls::with_clock(material, Arc::new(clock)).unwrap());
+        tls.revoke(Revocations::default());
         let directory = tempfile::tempdir().unwrap();
         let registry = Arc::new(apiserver_registry::registry());
         let shutdown = CancellationToken::new();

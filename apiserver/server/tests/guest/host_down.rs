@@ -30,8 +30,31 @@ pub(crate) fn kubeconfig(server: &str) -> String {
     )
 }
 
-/// Starts a host that answers as a function of method and path does, and returns its port. `None` never answers.
-pub(crate) fn host(answers: impl Fn(&str) -> Option<(u16, Value)> + Send + Sync + 'static) -> u16 {
+/// Reads a request. Returns its first line and its body.
+fn read(stream: &mut impl Read) -> (String, String) {
+    let (mut text, mut buffer) = (String::new(), [0; 16_384]);
+    loop {
+        let count = stream.read(&mut buffer).unwrap_or_default();
+        text.push_str(&String::from_utf8_lossy(&buffer[..count]));
+        let Some((head, body)) = text.split_once("\r\n\r\n").filter(|_| count > 0) else {
+            if count == 0 {
+                return (String::new(), String::new());
+            }
+            continue;
+        };
+        let length = head.lines().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().unwrap())
+        });
+        if body.len() >= length.unwrap_or_default() {
+            return (head.lines().next().unwrap_or_default().to_owned(), body.to_owned());
+        }
+    }
+}
+
+/// Starts a host that answers as a function of method and path, and of the body, does. Returns its port. `None` never
+/// answers.
+fn host(answers: impl Fn(&str, &str) -> Option<(u16, Value)> + Send + Sync + 'static) -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let answers = Arc::new(answers);
@@ -39,11 +62,9 @@ pub(crate) fn host(answers: impl Fn(&str) -> Option<(u16, Value)> + Send + Sync 
         for mut stream in listener.incoming().filter_map(Result::ok) {
             let answers = Arc::clone(&answers);
             std::thread::spawn(move || {
-                let mut buffer = [0; 16_384];
-                let read = stream.read(&mut buffer).unwrap_or_default();
-                let text = String::from_utf8_lossy(&buffer[..read]);
-                let line = text.lines().next().unwrap_or_default().trim_end_matches(" HTTP/1.1");
-                let Some((code, body)) = answers(line) else { return std::thread::park() };
+                let (line, body) = read(&mut stream);
+                let line = line.trim_end_matches(" HTTP/1.1");
+                let Some((code, body)) = answers(line, &body) else { return std::thread::park() };
                 let head = "content-type: application/json\r\nconnection: close";
                 let body = body.to_string();
                 let _ = write!(
@@ -61,7 +82,7 @@ pub(crate) fn host(answers: impl Fn(&str) -> Option<(u16, Value)> + Send + Sync 
 fn refusing_host() -> u16 {
     let refusal =
         json!({"apiVersion": "v1", "kind": "Status", "status": "Failure", "message": "no", "code": 403});
-    host(move |_| Some((403, refusal.clone())))
+    host(move |_, _| Some((403, refusal.clone())))
 }
 
 /// Returns the port of a host with the namespace `team`, and with this front-proxy CA. It is silent while `is_down`.
@@ -75,13 +96,22 @@ pub(crate) fn host_with(
     is_down: &Arc<AtomicBool>,
     further: impl Fn(&str) -> Option<(u16, Value)> + Send + Sync + 'static,
 ) -> u16 {
+    host_reading(ca, is_down, move |path, _| further(path))
+}
+
+/// The same, with responses that depend on the body, too.
+pub(crate) fn host_reading(
+    ca: &str,
+    is_down: &Arc<AtomicBool>,
+    further: impl Fn(&str, &str) -> Option<(u16, Value)> + Send + Sync + 'static,
+) -> u16 {
     let (ca, is_down) = (ca.to_owned(), Arc::clone(is_down));
-    host(move |line| {
+    host(move |line, body| {
         if is_down.load(Ordering::SeqCst) {
             return None;
         }
         let (path, query) = line.split_once('?').unwrap_or((line, ""));
-        if let Some(answer) = further(path).filter(|_| !query.contains("watch=")) {
+        if let Some(answer) = further(path, body).filter(|_| !query.contains("watch=")) {
             return Some(answer);
         }
         let meta = |name: &str| json!({"name": name, "uid": format!("uid-{name}"), "resourceVersion": "1"});

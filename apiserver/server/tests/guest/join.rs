@@ -49,9 +49,9 @@ async fn a_stranger_reaches_the_endpoint_of_joins_and_gets_nothing_without_a_tok
     server.ready().await;
     let stranger = Stranger::new(&server, &data);
     // The other methods of the path, and the paths beside it, need a user.
-    assert_eq!(stranger.http.get(&stranger.url).send().await.unwrap().status(), 403);
+    assert_eq!(stranger.http.get(&stranger.url).send().await.unwrap().status(), 401);
     let beside = format!("{}/", stranger.url);
-    assert_eq!(stranger.http.post(&beside).send().await.unwrap().status(), 403);
+    assert_eq!(stranger.http.post(&beside).send().await.unwrap().status(), 401);
     assert_eq!(stranger.post("x".repeat(20_000)).await.0, 413);
     let request = json!({"id": "00".repeat(8), "secret": "00".repeat(16), "node": "b", "address": "192.0.2.2",
         "key": "", "signature": ""});
@@ -71,6 +71,6 @@ async fn a_server_that_init_has_not_made_has_no_endpoint_of_joins() {
     let server = Capstan::start(data.path(), &[]);
     server.ready().await;
     let stranger = Stranger::new(&server, data.path());
-    assert_eq!(stranger.post(String::new()).await.0, 403);
+    assert_eq!(stranger.post(String::new()).await.0, 401);
     assert_eq!(server.client().get(PATH).await.unwrap().code, 404);
 }

@@ -111,8 +111,13 @@ impl Capstan {
         }
     }
 
+    /// Returns the id of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, signal: &str) {
-        let id = self.child.id().to_string();
+        let id = self.id().to_string();
         assert!(Command::new("kill").arg(format!("-{signal}")).arg(id).status().unwrap().success());
     }
 

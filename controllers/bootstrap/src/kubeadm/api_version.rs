@@ -34,6 +34,11 @@ impl ApiVersion {
         }
     }
 
+    /// Returns the API version that a document names; `None` if it is not known here.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        [Self::V1Beta3, Self::V1Beta4].into_iter().find(|version| version.text() == text)
+    }
+
     /// Returns the value of `apiVersion`.
     pub(super) const fn text(self) -> &'static str {
         match self {

@@ -1,6 +1,6 @@
 //! Settings of one component: its flags and environment, in the form of each API version.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::api_version::ApiVersion;
 
@@ -21,4 +21,11 @@ pub(super) fn arguments_to_map(fields: &mut Map<String, Value>, name: &str) {
     let map: Map<String, Value> =
         arguments.iter().map(|argument| (text(argument, "name"), text(argument, "value").into())).collect();
     fields.insert(name.to_owned(), map.into());
+}
+
+/// Replaces a map of flags by a list, which v1beta4 requires.
+pub(super) fn arguments_to_list(fields: &mut Map<String, Value>, name: &str) {
+    let Some(Value::Object(arguments)) = fields.get(name) else { return };
+    let list = arguments.iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
+    fields.insert(name.to_owned(), Value::Array(list));
 }

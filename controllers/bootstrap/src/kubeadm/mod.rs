@@ -10,6 +10,7 @@ mod environment;
 mod feature_gates;
 mod flags;
 mod node;
+mod record;
 mod refusals;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use api_version::ApiVersion;
 pub use environment::environment_patches;
 pub use feature_gates::{doubtful_feature_gates, feature_gates, forced_feature_gates, unknown_feature_gates};
 pub use flags::is_removed_from_api_server;
+pub use record::recorded;
 pub use refusals::{Refusal, is_changed_by_commands, refusals_of_init, refusals_of_join};
 pub use without_effect::{ALL_FIELDS_FROM, without_effect};
 

@@ -56,6 +56,7 @@ pub(crate) async fn floating_ips(session: &Session, query: &FloatingIpQuery) -> 
         .with_some("description", query.description.as_deref())
         .with_some("port_id", query.port_id.as_deref())
         .with_some("router_id", query.router_id.as_deref())
+        .with_some("project_id", query.project_id.as_deref())
         .with_list("tags", &query.tags);
     let found: Vec<ResponseBody> = list(session, request, "floatingips").await?;
     Ok(found.into_iter().map(FloatingIp::from).collect())

@@ -78,6 +78,7 @@ pub(crate) async fn ports(session: &Session, query: &PortQuery) -> CloudResult<V
         .with_some("name", query.name.as_deref())
         .with_some("network_id", query.network_id.as_deref())
         .with_some("device_id", query.device_id.as_deref())
+        .with_some("project_id", query.project_id.as_deref())
         .with_list("tags", &query.tags);
     for owner in &query.device_owners {
         request = request.with("device_owner", owner);

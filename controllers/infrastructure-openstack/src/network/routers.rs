@@ -45,6 +45,8 @@ struct Gateway {
 
 #[derive(Deserialize)]
 struct Address {
+    #[serde(default)]
+    subnet_id: String,
     ip_address: String,
 }
 
@@ -59,7 +61,8 @@ impl From<ResponseBody> for Router {
             name: answer.name,
             tags: answer.tags,
             external_network_id: network,
-            external_ips: addresses.into_iter().map(|address| address.ip_address).collect(),
+            external_ips: addresses.iter().map(|address| address.ip_address.clone()).collect(),
+            external_fixed_ips: addresses.into_iter().map(|it| (it.subnet_id, it.ip_address)).collect(),
             routes: answer.routes.into_iter().map(|route| (route.destination, route.nexthop)).collect(),
             description: answer.description.unwrap_or_default(),
             created_at: utc(&answer.created_at),
@@ -73,12 +76,7 @@ pub(crate) async fn routers(session: &Session, query: &NetworkQuery) -> CloudRes
 }
 
 pub(crate) async fn create_router(session: &Session, new: &NewRouter) -> CloudResult<Router> {
-    let gateway = new.external_network_id.as_ref().map(|network| {
-        let fixed: Vec<Value> = new.external_ips.iter().map(fixed_ip).collect();
-        // In most clouds only an administrator may name addresses, even an empty list of them.
-        let fixed = (!fixed.is_empty()).then(|| json!(fixed));
-        Value::Object(object([("network_id", Some(json!(network))), ("external_fixed_ips", fixed)]))
-    });
+    let gateway = new.external_network_id.as_ref().map(|network| gateway(network, &new.external_ips));
     let router = object([
         ("name", Some(json!(new.name))),
         ("description", Some(json!(new.description))),
@@ -86,6 +84,24 @@ pub(crate) async fn create_router(session: &Session, new: &NewRouter) -> CloudRe
     ]);
     let request = Request::post(Service::Network, "/routers", json!({"router": router}));
     Ok(session.under::<ResponseBody>(&request, "router").await?.into())
+}
+
+pub(crate) async fn set_router_gateway(
+    session: &Session,
+    router: &str,
+    network: &str,
+    external_ips: &[(String, Option<String>)],
+) -> CloudResult<Router> {
+    let body = json!({"router": {"external_gateway_info": gateway(network, external_ips)}});
+    let request = Request::put(Service::Network, path("routers", router), body);
+    Ok(session.under::<ResponseBody>(&request, "router").await?.into())
+}
+
+fn gateway(network: &str, external_ips: &[(String, Option<String>)]) -> Value {
+    let fixed: Vec<Value> = external_ips.iter().map(fixed_ip).collect();
+    // In most clouds only an administrator may name addresses, even an empty list of them.
+    let fixed = (!fixed.is_empty()).then(|| json!(fixed));
+    Value::Object(object([("network_id", Some(json!(network))), ("external_fixed_ips", fixed)]))
 }
 
 fn fixed_ip((subnet, address): &(String, Option<String>)) -> Value {

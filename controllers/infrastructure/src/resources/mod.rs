@@ -4,6 +4,7 @@
 //! end in `Z`. An empty query matches everything that the project sees.
 
 mod compute;
+mod identity;
 mod image;
 mod load_balancer;
 mod network;
@@ -13,6 +14,7 @@ mod share;
 mod volume;
 
 pub use compute::*;
+pub use identity::*;
 pub use image::*;
 pub use load_balancer::*;
 pub use network::*;

@@ -142,6 +142,8 @@ plain! {
         external_network_id: Option<String>,
         /// Addresses of its gateway.
         external_ips: Vec<String>,
+        /// The same addresses with their subnets: subnet id and address.
+        external_fixed_ips: Vec<(String, String)>,
         /// Static routes: destination and next hop.
         routes: Vec<(String, String)>,
         /// Description.

@@ -33,6 +33,8 @@ plain! {
         device_id: Option<String>,
         /// With one of these device owners, e.g. `network:router_interface`.
         device_owners: Vec<String>,
+        /// Of this project.
+        project_id: Option<String>,
         /// With all of these tags.
         tags: Vec<String>,
     }
@@ -119,6 +121,8 @@ plain! {
         port_id: Option<String>,
         /// Through this router.
         router_id: Option<String>,
+        /// Of this project.
+        project_id: Option<String>,
     }
 
     /// Neutron floating IP.

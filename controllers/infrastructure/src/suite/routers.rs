@@ -1,6 +1,6 @@
 //! Suite cases about routers.
 
-use super::{World, ids, networks::tag_queries, refused};
+use super::{UNKNOWN_ID, World, ids, networks::tag_queries, refused};
 use crate::{ErrorClass, NetworkQuery, NewRouter, PortQuery, TaggedKind};
 
 impl World {
@@ -35,6 +35,11 @@ pub(super) async fn routers(world: World) {
         let query = NetworkQuery { tagged, ..named.clone() };
         assert_eq!(cloud.routers(&query).await.unwrap(), [], "{query:?}");
     }
+
+    let outside = router.external_network_id.clone().unwrap();
+    let same = cloud.set_router_gateway(&router.id, &outside, &[]).await.unwrap();
+    assert_eq!((&same.id, &same.external_ips), (&router.id, &router.external_ips), "the address changed");
+    refused(cloud.set_router_gateway(UNKNOWN_ID, &outside, &[]).await, ErrorClass::NotFound);
 
     cloud.add_router_interface(&router.id, &site.subnet.id).await.unwrap();
     let attached = PortQuery { device_id: Some(router.id.clone()), ..PortQuery::default() };

@@ -186,11 +186,12 @@ impl Controller {
         if let Some(why) = &behind.paused {
             return self.pend(operation, "Paused", why).await;
         }
-        if target::server_id(&behind.infrastructure).is_none() {
+        let action = procedure(operation.spec.action);
+        if action.needs_server() && target::server_id(&behind.infrastructure).is_none() {
             let message = format!("waiting for Machine {name:?} to have a server");
             return self.pend(operation, "NoServer", &message).await;
         }
-        let plan = procedure(operation.spec.action).plan(operation, machine);
+        let plan = action.plan(operation, machine);
         report::begin(&self.context, operation, plan, self.context.clock.now()).await?;
         Ok(Requeue::Now)
     }
@@ -225,10 +226,8 @@ impl Controller {
     ) -> Result<Requeue, kube::Error> {
         let now = self.context.clock.now();
         let Some(machine) = machine else {
-            let name = &operation.spec.machine_name;
-            let message = format!("Machine {name:?} was deleted before the operation had ended");
-            let (phase, reason) = (OperationPhase::Failed, "MachineDeleted");
-            let outcome = Outcome { phase, reason, ..Outcome::cancelled(message) };
+            let outcome = procedure(operation.spec.action).without_machine(&operation);
+            let outcome = outcome.unwrap_or_else(|| machine_deleted(&operation));
             report::finish(&self.context, &operation, &outcome, now).await?;
             return Ok(Requeue::Now);
         };
@@ -314,4 +313,12 @@ impl Controller {
         }
         Ok(Requeue::After(again.max(WAITING)))
     }
+}
+
+/// Returns the end of an operation whose Machine does not exist any more.
+fn machine_deleted(operation: &MachineOperation) -> Outcome {
+    let name = &operation.spec.machine_name;
+    let message = format!("Machine {name:?} was deleted before the operation had ended");
+    let (phase, reason) = (OperationPhase::Failed, "MachineDeleted");
+    Outcome { phase, reason, ..Outcome::cancelled(message) }
 }

@@ -28,6 +28,9 @@ pub(crate) const UNCORDON: &str = "UncordonNode";
 /// Node that its user has cordoned does not get it, and stays cordoned.
 const CORDONED_BY: &str = "capstan.dev/cordoned-by";
 
+/// Annotation of a Machine whose Node is not drained before the Machine is deleted. Upstream's.
+const NO_DRAIN: &str = "machine.cluster.x-k8s.io/exclude-node-draining";
+
 /// Time limit of a drain if the Machine has none. An operation never deletes pods by force.
 const DRAIN_TIMEOUT: Duration = Duration::from_hours(1);
 
@@ -44,6 +47,7 @@ pub(crate) fn drains(operation: &MachineOperation, machine: &Machine) -> bool {
         MachineAction::Reboot => spec.reboot.as_ref().and_then(|it| it.drain),
         MachineAction::Upgrade => spec.upgrade.as_ref().and_then(|it| it.drain),
         MachineAction::PowerOff | MachineAction::PowerOn => Some(false),
+        MachineAction::Retire => Some(!machine.annotations().contains_key(NO_DRAIN)),
     };
     wanted != Some(false) && node_name(machine).is_some()
 }
@@ -93,8 +97,12 @@ pub(crate) async fn before(target: &Target) -> Result<Option<Requeue>, kube::Err
         Err(error) => error.to_string(),
     };
     if elapsed(target, DRAIN) > timeout(&target.machine) {
+        let remedy = match target.operation.spec.action {
+            MachineAction::Retire => "Delete the Machine",
+            _ => "Set drain to false",
+        };
         let message = format!(
-            "the Node was not drained in time: {waiting}. Nothing was done to the server. Set drain to false to go on without"
+            "the Node was not drained in time: {waiting}. Nothing was done to the server. {remedy} to go on without"
         );
         return end(target, Outcome::failed(DRAIN, "DrainBlocked", message)).await.map(Some);
     }
@@ -201,15 +209,22 @@ async fn drain_once(target: &Target) -> Result<DrainProgress, ReconcileError> {
     let client = workload(target).map_err(unreachable)?;
     let name = node_name(&target.machine).unwrap_or_default();
     cordon(target, &client, name).await?;
+    drain::drain(&client, name, &rules(target).await?).await.map_err(unreachable)
+}
+
+/// Returns the rules by which the Pods of the Machine's Node are drained.
+///
+/// # Errors
+/// The API's own failure, or a rule cannot be evaluated.
+pub(crate) async fn rules(target: &Target) -> Result<Vec<MachineDrainRule>, ReconcileError> {
     let own = || target.context.client.clone();
     let rules: Api<MachineDrainRule> = Api::namespaced(own(), target.namespace());
     let rules = rules.list(&ListParams::default()).await?.items;
     let clusters: Api<Cluster> = Api::namespaced(own(), target.namespace());
     let cluster = clusters.get_opt(&target.machine.spec.cluster_name).await?;
     let labels = cluster.map(|cluster| cluster.labels().clone()).unwrap_or_default();
-    let rules =
-        drain::matching_rules(&rules, Some(target.machine.labels()), Some(&labels)).map_err(unreachable)?;
-    drain::drain(&client, name, &rules).await.map_err(unreachable)
+    drain::matching_rules(&rules, Some(target.machine.labels()), Some(&labels))
+        .map_err(|error| ReconcileError::waiting("NotConnected", error.to_string()))
 }
 
 /// Cordons the Node and marks it, unless its user has cordoned it before.

@@ -30,6 +30,17 @@ pub(crate) trait ActionProcedure: Send + Sync {
     fn claims_server(&self) -> bool {
         false
     }
+
+    /// Reports whether the operation begins only once the Machine has a server. Default: true.
+    fn needs_server(&self) -> bool {
+        true
+    }
+
+    /// Returns the end of an operation that has begun and whose Machine does not exist any more. Default: `None`, and the
+    /// operation fails.
+    fn without_machine(&self, _operation: &MachineOperation) -> Option<Outcome> {
+        None
+    }
 }
 
 /// The parts of a pass over one procedure: observe, decide, act.

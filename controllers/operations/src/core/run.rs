@@ -28,11 +28,8 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             resources: &["machineoperations", "machineoperations/status"],
             verbs: PolicyRule::WRITE,
         },
-        PolicyRule {
-            groups: &["cluster.x-k8s.io"],
-            resources: &["clusters", "machines"],
-            verbs: PolicyRule::CHANGE,
-        },
+        PolicyRule { groups: &["cluster.x-k8s.io"], resources: &["clusters"], verbs: PolicyRule::CHANGE },
+        PolicyRule { groups: &["cluster.x-k8s.io"], resources: &["machines"], verbs: PolicyRule::DELETE },
         PolicyRule {
             groups: &["infrastructure.cluster.x-k8s.io"],
             resources: &["openstackclusters", "openstackmachines", "openstackmachines/status"],

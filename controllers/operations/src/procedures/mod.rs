@@ -7,6 +7,7 @@ pub(crate) mod power;
 pub(crate) mod power_off;
 pub(crate) mod power_on;
 pub(crate) mod reboot;
+pub(crate) mod retire;
 pub(crate) mod server_call;
 pub(crate) mod upgrade;
 pub(crate) mod upgrade_rebuild;
@@ -23,5 +24,6 @@ pub(crate) fn procedure(action: MachineAction) -> &'static dyn ActionProcedure {
         MachineAction::Upgrade => &upgrade::Upgrade,
         MachineAction::PowerOff => &power_off::POWER_OFF,
         MachineAction::PowerOn => &power_on::POWER_ON,
+        MachineAction::Retire => &retire::Retire,
     }
 }

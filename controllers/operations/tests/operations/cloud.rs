@@ -82,6 +82,25 @@ impl Cloud for FakeCloud {
         "p"
     }
 
+    fn user(&self) -> &str {
+        "u"
+    }
+
+    async fn application_credentials(&self) -> CloudResult<Vec<ApplicationCredential>> {
+        unused("application_credentials")
+    }
+
+    async fn create_application_credential(
+        &self,
+        _: &NewApplicationCredential,
+    ) -> CloudResult<ApplicationCredential> {
+        unused("create_application_credential")
+    }
+
+    async fn delete_application_credential(&self, _: &str) -> CloudResult<()> {
+        unused("delete_application_credential")
+    }
+
     async fn quotas(&self, _: QuotaService) -> CloudResult<Vec<Quota>> {
         unused("quotas")
     }
@@ -190,6 +209,15 @@ impl Cloud for FakeCloud {
 
     async fn create_router(&self, _: &NewRouter) -> CloudResult<Router> {
         unused("create_router")
+    }
+
+    async fn set_router_gateway(
+        &self,
+        _: &str,
+        _: &str,
+        _: &[(String, Option<String>)],
+    ) -> CloudResult<Router> {
+        unused("set_router_gateway")
     }
 
     async fn set_routes(&self, _: &str, _: &[(String, String)]) -> CloudResult<()> {

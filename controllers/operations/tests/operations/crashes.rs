@@ -50,6 +50,10 @@ fn scenarios() -> Vec<Scenario> {
                 |world, case| powered(world, case, "start", "ACTIVE"),
             )
         },
+        Scenario {
+            prepare: retirable,
+            ..scenario("retirement of a node", || json!({"action": "Retire"}), retired)
+        },
         scenario("rebuild", || upgrade("Auto"), rebuilt),
         scenario("replacement", || upgrade("Replace"), replaced),
         Scenario {
@@ -102,6 +106,21 @@ fn powered(world: &World, case: &str, action: &str, status: &str) {
     let nova = world.nova();
     assert_eq!((nova.count(action), nova.instances.len()), (1, 1), "{case}");
     assert_eq!(nova.instances.values().next().unwrap().server.status, status, "{case}");
+}
+
+/// Gives the Machine a Node, and the finalizer that every Machine has.
+fn retirable(world: &World) {
+    world.with_node();
+    world.api.change(MACHINE, |machine| {
+        machine["metadata"]["finalizers"] = json!(["machine.cluster.x-k8s.io"]);
+    });
+}
+
+fn retired(world: &World, case: &str) {
+    let machine = world.api.get(MACHINE).unwrap();
+    assert!(machine["metadata"]["deletionTimestamp"].is_string(), "{case}");
+    assert_eq!(world.is_cordoned(), Some(true), "{case}");
+    assert_eq!(world.nova().instances.len(), 1, "{case}: the server is deleted with its Machine");
 }
 
 fn rebuilt(world: &World, case: &str) {

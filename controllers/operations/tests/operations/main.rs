@@ -10,5 +10,6 @@ mod failures;
 mod nova;
 mod rejoin;
 mod restored;
+mod retire;
 mod workload;
 mod world;

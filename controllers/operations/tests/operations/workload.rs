@@ -17,6 +17,7 @@ use crate::world::{MACHINE, World};
 
 const NODE: &str = "/api/v1/nodes/m1";
 const TOKEN: &str = "/api/v1/namespaces/kube-system/secrets/bootstrap-token-abcdef";
+const ATTACHMENT: &str = "/apis/storage.k8s.io/v1/volumeattachments/va1";
 const CONFIG: &str = "/apis/bootstrap.cluster.x-k8s.io/v1beta2/namespaces/ns/kubeadmconfigs/m1";
 
 /// Workload cluster of the Machine.
@@ -83,6 +84,24 @@ impl World {
             machine["spec"]["bootstrap"]["configRef"] =
                 json!({"apiGroup": "bootstrap.cluster.x-k8s.io", "kind": "KubeadmConfig", "name": "m1"});
         });
+    }
+
+    /// Reports whether the Node is cordoned; `None` without a Node.
+    pub(crate) fn is_cordoned(&self) -> Option<bool> {
+        let node = self.workload.api.get(NODE)?;
+        Some(node["spec"]["unschedulable"] == json!(true))
+    }
+
+    /// Attaches a volume to the Node.
+    pub(crate) fn attach_volume(&self) {
+        let attachment = json!({"spec": {"attacher": "csi", "nodeName": "m1",
+            "source": {"persistentVolumeName": "pv1"}}, "status": {"attached": true}});
+        self.workload.api.put(ATTACHMENT, attachment);
+    }
+
+    /// Detaches it.
+    pub(crate) fn detach_volume(&self) {
+        self.workload.api.remove(ATTACHMENT);
     }
 
     /// Plays the controller of KubeadmConfigs, and the boot of a server with a new disk.

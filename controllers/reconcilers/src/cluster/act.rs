@@ -71,11 +71,14 @@ impl Actor<'_> {
                 kubeconfig::create(self.context, cluster, observed, server).await
             }
             (Step::DeleteDescendants(_, remaining), _) => {
+                // A refused deletion does not keep the others.
+                let mut result = Ok(());
                 for descendant in remaining.iter().filter(|descendant| descendant.is_due()) {
                     let api = descendants::api(&self.context.client, cluster, descendant.kind);
-                    ownership::delete(&api, &descendant.name, descendant.uid.clone()).await?;
+                    let deleted = ownership::delete(&api, &descendant.name, descendant.uid.clone()).await;
+                    result = result.and(deleted);
                 }
-                Ok(())
+                result
             }
             (Step::CleanWorkload(_), _) => {
                 for message in workload_cleanup::delete(self.context, cluster, &observed.leftovers).await {

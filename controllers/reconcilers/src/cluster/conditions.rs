@@ -25,7 +25,7 @@ pub(super) fn all(cluster: &Cluster, observed: &Observed, step: &Step, now: &Tim
         control_plane_initialized(cluster, observed, now),
         probe(cluster, observed, now),
         aggregates::workers_available(observed, now),
-        deleting(cluster, step, now),
+        deleting(cluster, observed, step, now),
     ];
     for (machines, ready, up_to_date) in [
         (&observed.control_plane_machines, "ControlPlaneMachinesReady", "ControlPlaneMachinesUpToDate"),
@@ -242,20 +242,24 @@ fn probe(cluster: &Cluster, observed: &Observed, now: &Time) -> Condition {
     }
 }
 
-fn deleting(cluster: &Cluster, step: &Step, now: &Time) -> Condition {
+fn deleting(cluster: &Cluster, observed: &Observed, step: &Step, now: &Time) -> Condition {
     if cluster.metadata.deletion_timestamp.is_none() {
         return Condition::new("Deleting", ConditionStatus::False, "NotDeleting", "", now.clone());
     }
     let infrastructure = "WaitingForInfrastructureDeletion";
     let (reason, message) = match step {
-        Step::DeleteDescendants(stage @ Stage::ControlPlane, _) => {
-            (stage.reason(), "Waiting for KubeadmControlPlane to be deleted".to_owned())
+        Step::DeleteDescendants(stage @ Stage::ControlPlane, remaining) => {
+            let note = descendants::protected(remaining).map(|note| format!("\n{note}")).unwrap_or_default();
+            (stage.reason(), format!("Waiting for KubeadmControlPlane to be deleted{note}"))
         }
         // As upstream: without an object for the control plane, its Machines are among the workers.
         Step::DeleteDescendants(stage, remaining) => {
             let alone = cluster.spec.control_plane_ref.is_none();
             let reason = if alone { Stage::Workers.reason() } else { stage.reason() };
             (reason, descendants::describe(remaining))
+        }
+        Step::WaitForHook => {
+            ("WaitingForBeforeDeleteHook", "Waiting for BeforeClusterDelete hook".to_owned())
         }
         Step::CleanWorkload(message) => ("WaitingForWorkloadCleanup", message.clone()),
         Step::DeleteInfrastructure => {
@@ -264,6 +268,10 @@ fn deleting(cluster: &Cluster, step: &Step, now: &Time) -> Condition {
         Step::WaitForInfrastructure(message) => (infrastructure, message.clone()),
         Step::Release => ("DeletionCompleted", "Deletion completed".to_owned()),
         _ => ("Deleting", "Deletion started".to_owned()),
+    };
+    let message = match &observed.error {
+        Some(error) => format!("{message}\n{error}"),
+        None => message,
     };
     Condition::new("Deleting", ConditionStatus::True, reason, &message, now.clone())
 }
@@ -378,10 +386,25 @@ mod tests {
         let mut cluster = Cluster::new("blue", ClusterSpec::default());
         cluster.metadata.deletion_timestamp = Some(now);
         let step = Step::DeleteDescendants(Stage::ControlPlaneMachines, Vec::new());
-        let reason = |cluster: &Cluster| deleting(cluster, &step, &Time::default()).reason;
+        let reason =
+            |cluster: &Cluster| deleting(cluster, &Observed::default(), &step, &Time::default()).reason;
         assert_eq!(reason(&cluster), "WaitingForWorkersDeletion");
         cluster.spec.control_plane_ref = Some(ContractVersionedObjectReference::default());
         assert_eq!(reason(&cluster), "WaitingForControlPlaneDeletion");
+    }
+
+    #[test]
+    fn a_deletion_that_is_refused_says_so() {
+        let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH);
+        let mut cluster = Cluster::new("blue", ClusterSpec::default());
+        cluster.metadata.deletion_timestamp = Some(now);
+        let error = Some("MachineDeployment md: denied by policy keep".to_owned());
+        let observed = Observed { error, ..Observed::default() };
+        let found = deleting(&cluster, &observed, &Step::DeleteInfrastructure, &Time::default());
+        assert_eq!(
+            found.message,
+            "Waiting for OpenStackCluster to be deleted\nMachineDeployment md: denied by policy keep"
+        );
     }
 
     #[test]

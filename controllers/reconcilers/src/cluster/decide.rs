@@ -10,6 +10,7 @@ use super::descendants::{Descendant, Stage};
 use super::observe::Observed;
 use super::{FINALIZER, WAITING, kubeconfig};
 use crate::CLUSTER_NAME_LABEL;
+use crate::cluster_topology;
 use crate::ownership::{self, Adoption};
 
 /// Interval of a Cluster that waits for nothing; watches report all changes sooner.
@@ -42,6 +43,8 @@ pub(super) enum Step {
     CreateKubeconfig(String),
     /// Nothing is left to do.
     Nothing,
+    /// Wait until the annotations that hold up the deletion of a topology are gone.
+    WaitForHook,
     /// Have the workload cluster delete these objects, and wait for that.
     CleanWorkload(String),
     /// Delete those of these that are not being deleted yet, and wait for all of them.
@@ -117,6 +120,9 @@ fn endpoint(cluster: &Cluster, infrastructure: &OpenStackCluster) -> Option<ApiE
 }
 
 fn deletion(cluster: &Cluster, observed: &Observed) -> Step {
+    if cluster_topology::holds_deletion(cluster) {
+        return Step::WaitForHook;
+    }
     if !observed.leftovers.is_empty() {
         return Step::CleanWorkload(observed.leftovers.describe());
     }
@@ -208,7 +214,7 @@ mod tests {
     fn workers_are_deleted_first_then_control_planes_and_the_network_last() {
         let of = |kind, name: &str, deleting| {
             let (name, uid) = (name.to_owned(), Some(name.to_owned()));
-            Descendant { kind, name, uid, deleting, of_another: false, standalone: false }
+            Descendant { kind, name, uid, deleting, of_another: false, standalone: false, protected: false }
         };
         let mut cluster = cluster();
         cluster.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));

@@ -4,13 +4,14 @@
 //! object, then the control plane Machines. A stage begins when nothing of the one before is left.
 //! Control plane Machines without a controller go with the control plane object, which waits for them.
 
+use apiserver_types::protection::is_protected;
 use apiserver_types::{Cluster, KubeadmControlPlane, Machine, MachineDeployment, MachinePool, MachineSet};
 use controllers_runtime::ReconcileError;
 use kube::api::{ApiResource, DynamicObject, ListParams, ObjectMeta};
 use kube::{Api, Client, ResourceExt};
 
 use crate::object_refs::is_of;
-use crate::{CLUSTER_NAME_LABEL, ownership};
+use crate::{CLUSTER_NAME_LABEL, ownership, protection};
 
 /// Maximum number of names of one kind in a message: as many as upstream lists.
 const NAMES: usize = 5;
@@ -104,6 +105,8 @@ pub(super) struct Descendant {
     pub of_another: bool,
     /// No object controls it.
     pub standalone: bool,
+    /// The server refuses to delete it.
+    pub protected: bool,
 }
 
 impl Descendant {
@@ -117,12 +120,13 @@ impl Descendant {
             name: metadata.name.clone().unwrap_or_default(),
             uid: metadata.uid.clone(),
             deleting: metadata.deletion_timestamp.is_some(),
+            protected: kind != Kind::MachinePool && is_protected(metadata),
         }
     }
 
     /// Reports whether the Cluster's controller still has to delete it.
     pub(super) const fn is_due(&self) -> bool {
-        !self.deleting && !self.of_another
+        !self.deleting && !self.of_another && !self.protected
     }
 
     /// Stage in which it is deleted.
@@ -197,7 +201,13 @@ pub(super) fn describe(descendants: &[Descendant]) -> String {
         let rest = if more > 0 { format!(", ... ({more} more)") } else { String::new() };
         (!names.is_empty()).then(|| format!("* {}: {}{rest}", kind.title(), names.join(", ")))
     });
-    lines.collect::<Vec<_>>().join("\n")
+    lines.chain(protected(descendants).map(|note| format!("* {note}"))).collect::<Vec<_>>().join("\n")
+}
+
+/// Describes the protected descendants. `None` if there are none.
+pub(super) fn protected(descendants: &[Descendant]) -> Option<String> {
+    let protected = descendants.iter().filter(|descendant| descendant.protected);
+    protection::note_of(protected.map(|descendant| descendant.name.clone()))
 }
 
 #[cfg(test)]
@@ -280,11 +290,17 @@ mod tests {
             deleting: false,
             of_another: false,
             standalone: false,
+            protected: false,
         };
         let mut all = vec![of(Kind::Worker, "w"), of(Kind::MachinePool, "p")];
         all.extend((0..7).map(|index| of(Kind::MachineDeployment, &format!("md-{index}"))));
         let lines = "* MachineDeployments: md-0, md-1, md-2, md-3, md-4, ... (2 more)\n* MachinePools: p\n\
                      * Worker Machines: w";
         assert_eq!(describe(&all), lines);
+        let kept = Descendant { protected: true, ..of(Kind::Worker, "w") };
+        assert!(!kept.is_due(), "the server refuses it");
+        let expected = "* Worker Machines: w\n* Not deleted because of the annotation or label capstan.dev/protected: w. \
+                        Remove it to go on";
+        assert_eq!(describe(&[kept]), expected);
     }
 }

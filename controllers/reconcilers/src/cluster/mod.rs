@@ -40,6 +40,7 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             resources: &["machinehealthchecks", "machinepools", "machinedeployments", "machinesets"],
             verbs: &["get", "list", "watch", "delete"],
         },
+        PolicyRule { groups: &["cluster.x-k8s.io"], resources: &["clusterclasses"], verbs: PolicyRule::READ },
         PolicyRule {
             groups: &["controlplane.cluster.x-k8s.io"],
             resources: &["kubeadmcontrolplanes"],
@@ -94,11 +95,16 @@ impl ClusterReconciler {
             self.context.workloads.follow(&observe::key(&cluster), kubeconfig);
         }
         let actor = Actor { context: &self.context, api: &api };
-        let step = actor.work(&mut cluster, &mut observed).await?;
-        if step == Step::Ignore {
-            return Ok(None);
+        let result = actor.work(&mut cluster, &mut observed).await;
+        if matches!(&result, Ok(Step::Ignore)) || result.as_ref().is_err_and(ReconcileError::is_conflict) {
+            return result.map(|_| None);
         }
-        let cluster = self.report(&api, cluster, &observed, &step).await?;
+        // An error is reported with the step that it ended.
+        observed.error = result.as_ref().err().map(ToString::to_string);
+        let last = result.as_ref().ok().cloned();
+        let last = last.unwrap_or_else(|| decide::next_step(&cluster, &observed));
+        let cluster = self.report(&api, cluster, &observed, &last).await?;
+        let step = result?;
         if step == Step::Release {
             self.context.workloads.forget(&observe::key(&cluster));
             crate::finalizers::remove(&api, &cluster, FINALIZER).await?;

@@ -4,7 +4,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use apiserver_types::{
-    Cluster, KubeadmControlPlane, Machine, MachineDeployment, MachinePool, MachineSet, OpenStackCluster,
+    Cluster, ClusterClass, Gate, KubeadmControlPlane, Machine, MachineDeployment, MachinePool, MachineSet,
+    OpenStackCluster,
 };
 use controllers_bootstrap::certificates::PemPair;
 use controllers_runtime::{ControllerContext, ControllerSettings, ReconcileError};
@@ -36,6 +37,8 @@ pub(super) struct Observed {
     pub control_plane_refused: Option<String>,
     /// The Cluster names no infrastructure, and no topology will.
     pub without_infrastructure: bool,
+    /// Gates of the class, which are in force if the Cluster has none of its own.
+    pub class_gates: Vec<Gate>,
     pub deployments: Vec<MachineDeployment>,
     /// MachineSets that no MachineDeployment controls.
     pub sets: Vec<MachineSet>,
@@ -54,6 +57,8 @@ pub(super) struct Observed {
     pub descendants: Vec<Descendant>,
     /// Objects of the workload cluster that are deleted before the descendants.
     pub leftovers: Leftovers,
+    /// Error that ended the steps of the pass.
+    pub error: Option<String>,
     /// Settings of the operator.
     pub settings: Arc<ControllerSettings>,
     pub now: Timestamp,
@@ -106,6 +111,13 @@ impl Reader<'_> {
         }
         if let Some(name) = spec.control_plane_ref.as_ref().filter(|it| is_of::<KubeadmControlPlane>(it)) {
             (observed.control_plane, observed.control_plane_refused) = self.part(&name.name).await?;
+        }
+        if let Some(topology) = spec.topology.as_ref().filter(|_| spec.availability_gates.is_none()) {
+            let class = &topology.class_ref;
+            let namespace = class.namespace.clone().or_else(|| self.cluster.namespace()).unwrap_or_default();
+            let api: Api<ClusterClass> = Api::namespaced(self.context.client.clone(), &namespace);
+            let class = api.get_opt(&class.name).await?;
+            observed.class_gates = class.and_then(|it| it.spec.availability_gates).unwrap_or_default();
         }
         Ok(())
     }

@@ -15,13 +15,19 @@ use crate::{condition_order, machine_versions, paused, summary};
 const PARTS: [&str; 4] =
     ["RemoteConnectionProbe", "InfrastructureReady", "ControlPlaneAvailable", "WorkersAvailable"];
 
+/// Condition that the controller of topologies reports.
+const TOPOLOGY: &str = "TopologyReconciled";
+
+/// Reasons of that condition with which a Cluster is not available. With others the topology only takes its time.
+const TOPOLOGY_ISSUES: [&str; 2] = ["ReconcileFailed", "ClusterClassNotReconciled"];
+
 /// Condition of a Cluster that is being deleted.
 const DELETING: &str = "Deleting";
 
 /// Writes the observed state and the pass's last step into the status.
 pub(super) fn report(cluster: &mut Cluster, observed: &Observed, step: &Step, now: &Time) {
     let generation = cluster.metadata.generation;
-    let gates = cluster.spec.availability_gates.clone().unwrap_or_default();
+    let gates = cluster.spec.availability_gates.clone().unwrap_or_else(|| observed.class_gates.clone());
     let mut conditions = conditions::all(cluster, observed, step, now);
     conditions.push(paused::condition(cluster, Some(cluster), now));
     let phase = phase(cluster, observed);
@@ -37,7 +43,9 @@ pub(super) fn report(cluster: &mut Cluster, observed: &Observed, step: &Step, no
     set_condition(known, available.at_generation(generation));
     condition_order::sort(known);
     status.phase = Some(phase);
-    status.observed_generation = generation;
+    if observed.error.is_none() {
+        status.observed_generation = generation;
+    }
     deprecated::report(cluster, now);
 }
 
@@ -84,7 +92,9 @@ fn copy(status: &mut ClusterStatus, observed: &Observed, initialized: bool, with
         true => Some(control_plane(observed, known.unwrap_or_default())),
         false => Some(counts(&observed.control_plane_machines)),
     };
-    status.workers = Some(workers(observed));
+    // The controller of topologies writes the plan.
+    let plan = status.workers.take().and_then(|known| known.upgrade_plan);
+    status.workers = Some(ReplicaCounts { upgrade_plan: plan, ..workers(observed) });
 }
 
 /// Counts the control plane as its object does. What the object does not report is still as `known`; without the object,
@@ -179,7 +189,9 @@ fn phase(cluster: &Cluster, observed: &Observed) -> ClusterPhase {
 fn available(conditions: &[Condition], gates: &[Gate], now: &Time) -> Condition {
     let deleting = condition(conditions, DELETING).is_some_and(Condition::holds);
     let is_expected = |kind: &&str| deleting && summary::is_gone(conditions, kind);
-    let parts: Vec<&str> = PARTS.into_iter().filter(|kind| !is_expected(kind)).collect();
+    let topology = condition(conditions, TOPOLOGY).filter(|it| TOPOLOGY_ISSUES.contains(&it.reason.as_str()));
+    let parts = PARTS.into_iter().filter(|kind| !is_expected(kind));
+    let parts: Vec<&str> = parts.chain(topology.map(|_| TOPOLOGY)).collect();
     let deleting = deleting.then(|| summary::obstacle(conditions, DELETING, Polarity::Negative)).flatten();
     let others = summary::obstacles(conditions, &parts, gates);
     let obstacles: Vec<Obstacle> = deleting.into_iter().chain(others).collect();
@@ -209,6 +221,22 @@ mod tests {
             let conditions: Vec<Condition> = parts.iter().cloned().chain([gate]).collect();
             let available = available(&conditions, &gates, &Time::default());
             assert_eq!(available.status, expected, "{available:?}");
+        }
+    }
+
+    #[test]
+    fn a_topology_that_failed_makes_a_cluster_unavailable_and_one_that_upgrades_does_not() {
+        use ConditionStatus::{False, True};
+        let parts = PARTS.map(|kind| Condition::new(kind, True, "Fine", "", Time::default()));
+        for (reason, expected) in [
+            ("ReconcileFailed", False),
+            ("ClusterClassNotReconciled", False),
+            ("ClusterUpgrading", True),
+            ("Paused", True),
+        ] {
+            let topology = Condition::new(TOPOLOGY, False, reason, "why", Time::default());
+            let conditions: Vec<Condition> = parts.iter().cloned().chain([topology]).collect();
+            assert_eq!(available(&conditions, &[], &Time::default()).status, expected, "{reason}");
         }
     }
 

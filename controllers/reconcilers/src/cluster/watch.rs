@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use apiserver_types::{
-    Cluster, KubeadmControlPlane, Machine, MachineDeployment, MachinePool, MachineSet, OpenStackCluster,
+    Cluster, ClusterClass, KubeadmControlPlane, Machine, MachineDeployment, MachinePool, MachineSet,
+    OpenStackCluster,
 };
 use controllers_runtime::{ControllerContext, ReconcileLoop};
 use controllers_workload::WorkloadChange;
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ClusterReconciler;
 use crate::object_refs::concerned;
-use crate::{ownership, workload_changes};
+use crate::{cluster_topology, ownership, workload_changes};
 
 /// Number of Clusters that are reconciled at the same time; a pass is a few calls inside the process.
 const CONCURRENCY: u16 = 16;
@@ -49,12 +50,22 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         is_alone.then(|| named(&set.spec.cluster_name, set.namespace())).flatten()
     };
     let known = controller.store();
+    let of_class = move |class: ClusterClass| {
+        let has_its_gates = |cluster: &Cluster| {
+            cluster.spec.availability_gates.is_none() && cluster_topology::uses(cluster, &class)
+        };
+        let clusters = known.state();
+        let concerned = clusters.iter().filter(|cluster| has_its_gates(cluster));
+        concerned.map(|cluster| ObjectRef::from_obj(&**cluster)).collect::<Vec<_>>()
+    };
+    let known = controller.store();
     let controller = controller
         .watches(Api::<OpenStackCluster>::all(client.clone()), of_infrastructure)
         .watches(Api::<KubeadmControlPlane>::all(client.clone()), of_control_plane)
         .watches(Api::<MachineDeployment>::all(client.clone()), of_deployment)
         .watches(Api::<MachineSet>::all(client.clone()), of_set)
         .watches(Api::<MachinePool>::all(client.clone()), of_pool)
+        .watches(Api::<ClusterClass>::all(client.clone()), of_class)
         .watches(Api::<Machine>::all(client), of_machine)
         .triggered_by(workload_changes::stream(&context.workloads), move |change| {
             of_workload(&known, change)

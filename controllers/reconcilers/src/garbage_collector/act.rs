@@ -80,15 +80,7 @@ impl GarbageCollector {
 
     /// Records an Event for a reference to an owner in another namespace.
     async fn tell_of_those_elsewhere(&self, graph: &Graph, node: &Node, owners: &[Owner]) {
-        let Some(kind) = self.kinds.get(node.kind) else { return };
-        let about = ObjectReference {
-            api_version: Some(kind.resource.api_version.clone()),
-            kind: Some(kind.resource.kind.clone()),
-            name: Some(node.name.clone()),
-            namespace: node.namespace.clone(),
-            uid: Some(node.uid.clone()),
-            ..ObjectReference::default()
-        };
+        let Some(about) = self.reference(node) else { return };
         let namespace = node.namespace.as_deref().unwrap_or_default();
         for owner in owners.iter().filter(|owner| graph.is_owner_elsewhere(node, owner)) {
             let Owner { uid, api_version, kind, name, blocks: _ } = owner;
@@ -98,6 +90,25 @@ impl GarbageCollector {
             );
             self.events.record_about(&about, Severity::Warning, "OwnerRefInvalidNamespace", &message).await;
         }
+    }
+
+    /// Records an Event for an object whose step the server refused, e.g. because the object is protected.
+    pub(super) async fn report_refusal(&self, graph: &Graph, uid: &str, why: &str) {
+        let Some(about) = graph.get(uid).and_then(|node| self.reference(node)) else { return };
+        let message = format!("The garbage collector cannot delete it: {why}");
+        self.events.record_about(&about, Severity::Warning, "FailedDelete", &message).await;
+    }
+
+    fn reference(&self, node: &Node) -> Option<ObjectReference> {
+        let kind = self.kinds.get(node.kind)?;
+        Some(ObjectReference {
+            api_version: Some(kind.resource.api_version.clone()),
+            kind: Some(kind.resource.kind.clone()),
+            name: Some(node.name.clone()),
+            namespace: node.namespace.clone(),
+            uid: Some(node.uid.clone()),
+            ..ObjectReference::default()
+        })
     }
 
     /// Deletes this very object. One that is absent, or was created again, is no error.

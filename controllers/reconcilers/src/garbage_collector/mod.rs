@@ -14,7 +14,7 @@ mod act;
 mod decide;
 mod graph;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,13 +23,18 @@ use futures::StreamExt;
 use futures::stream::select_all;
 use kube::api::{Api, DynamicObject, PartialObjectMeta};
 use kube::runtime::watcher::{self, Event, watcher};
-use kube::{Client, ResourceExt};
+use kube::{Client, Error, ResourceExt};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use graph::{Graph, Node, Uid};
 
 /// Interval before a failed step is retried: longer than a brief failure.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// Least interval before a step that the server refused is retried. Other steps do not wait for it, because an object may
+/// be protected for long.
+const REFUSED: Duration = Duration::from_secs(30);
 
 /// Specification of this controller.
 pub(crate) const CONTROLLER: ControllerSpec = ControllerSpec {
@@ -117,11 +122,18 @@ impl GarbageCollector {
         let Some(uid) = state.queue.pop_first() else { return };
         let _work = self.queue.begin(&uid);
         let Some(step) = decide::next_step(&state.graph, &uid) else { return };
-        if let Err(error) = self.act(&state.graph, &step).await {
-            tracing::warn!(%error, ?step, "step of the garbage collector failed; retrying");
-            state.not_before = Some(tokio::time::Instant::now() + AGAIN);
-            self.queue.add_after(&uid, AGAIN);
-            state.queue.insert(uid);
+        match self.act(&state.graph, &step).await {
+            Ok(()) => {}
+            Err(Error::Api(status)) if status.code == 403 => {
+                self.report_refusal(&state.graph, &uid, &status.message).await;
+                state.refused.insert(uid, Instant::now() + REFUSED);
+            }
+            Err(error) => {
+                tracing::warn!(%error, ?step, "step of the garbage collector failed; retrying");
+                state.not_before = Some(Instant::now() + AGAIN);
+                self.queue.add_after(&uid, AGAIN);
+                state.queue.insert(uid);
+            }
         }
     }
 }
@@ -133,7 +145,9 @@ struct State {
     measured: Arc<Queue>,
     listed: Vec<bool>,
     listed_uids: Vec<BTreeSet<Uid>>,
-    not_before: Option<tokio::time::Instant>,
+    not_before: Option<Instant>,
+    /// Objects whose step the server refused, and the time from which it is retried.
+    refused: BTreeMap<Uid, Instant>,
 }
 
 impl State {
@@ -145,6 +159,7 @@ impl State {
             listed: vec![false; kinds.len()],
             listed_uids: vec![BTreeSet::new(); kinds.len()],
             not_before: None,
+            refused: BTreeMap::new(),
         }
     }
 
@@ -160,6 +175,7 @@ impl State {
     }
 
     fn take(&mut self, (kind, event): KindEvent) {
+        self.retry_refused(Instant::now());
         match event {
             Event::Apply(object) => {
                 if let Some(node) = Node::read(kind, &object) {
@@ -217,6 +233,14 @@ impl State {
         self.enqueue(concerned);
     }
 
+    /// Adds the refused objects whose interval has passed to the queue. Events of any object are frequent enough.
+    fn retry_refused(&mut self, now: Instant) {
+        let due: Vec<Uid> =
+            self.refused.iter().filter(|(_, at)| **at <= now).map(|(uid, _)| uid.clone()).collect();
+        self.refused.retain(|_, at| *at > now);
+        self.enqueue(due);
+    }
+
     fn enqueue(&mut self, concerned: Vec<Uid>) {
         for uid in &concerned {
             self.measured.add(uid);
@@ -224,3 +248,6 @@ impl State {
         self.queue.extend(concerned);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! Effects of the steps of a control plane.
 
+use apiserver_types::protection::is_protected;
 use apiserver_types::{KubeadmConfig, KubeadmControlPlane, Machine};
 use controllers_runtime::{ControllerContext, ReconcileError, Severity};
 use kube::api::{Patch, PatchParams};
@@ -13,6 +14,7 @@ use super::observe::{Observed, Unfinished};
 use super::replica::{HOOK, Replica, initialized};
 use super::{
     FINALIZER, add_ons, certificates, conditions_of_machines, connection, desired, etcd, expiry, sync,
+    workload_settings,
 };
 use crate::applied::Applied;
 use crate::{ownership, templates};
@@ -43,6 +45,8 @@ impl Actor<'_> {
             Some(step) => step,
             None => {
                 self.prepare(control_plane, observed).await?;
+                observed.remediation = decide::remediation(control_plane, observed);
+                self.mark(control_plane, observed).await?;
                 decide::next_step(control_plane, observed)
             }
         };
@@ -66,7 +70,9 @@ impl Actor<'_> {
         certificates::ensure(self.context, control_plane, observed).await?;
         sync::sync(self.context, self.applied, control_plane, observed).await?;
         connection::inspect(self, control_plane, observed).await;
-        conditions_of_machines::write(self.context, control_plane, observed).await
+        conditions_of_machines::write(self.context, control_plane, observed).await?;
+        workload_settings::inspect(self, control_plane, observed).await;
+        Ok(())
     }
 
     /// Makes the Cluster an owner of the template, so that `clusterctl move` takes it along.
@@ -97,11 +103,22 @@ impl Actor<'_> {
             Step::DeleteMachines => self.delete_all(control_plane, observed).await,
             Step::DeleteUnfinished => self.delete_unfinished(control_plane, &observed.unfinished).await,
             Step::RemoveMember(surplus) => {
+                let title = format!("etcd member {}", surplus.title());
+                self.context.settings.removes_unknown(&title).await?;
                 etcd::remove_member(observed, surplus.id).await?;
                 let message = format!("Removed etcd member {}, which has no Machine", surplus.title());
                 self.tell(control_plane, "EtcdMemberRemoved", &message).await
             }
             Step::Depart(departure) => self.depart(control_plane, observed, departure).await,
+            Step::Remediate(record) => self.remediate(control_plane, observed, record).await,
+            Step::Prepare(changes) => {
+                workload_settings::write(self, observed, changes).await?;
+                let message = format!(
+                    "Prepared the workload cluster for version {} and the settings of kubeadm",
+                    control_plane.spec.version
+                );
+                self.tell(control_plane, "WorkloadClusterPrepared", &message).await
+            }
             Step::Create(start, domain) => self.create(control_plane, observed, *start, domain.clone()).await,
             Step::Delete(name) => self.delete(control_plane, observed, name).await,
             Step::Block(blocked) if blocked.is_unhealthy => {
@@ -111,7 +128,7 @@ impl Actor<'_> {
         }
     }
 
-    async fn warn(
+    pub(super) async fn warn(
         &self,
         control_plane: &KubeadmControlPlane,
         reason: &str,
@@ -121,7 +138,7 @@ impl Actor<'_> {
         Ok(())
     }
 
-    async fn tell(
+    pub(super) async fn tell(
         &self,
         control_plane: &KubeadmControlPlane,
         reason: &str,
@@ -131,14 +148,14 @@ impl Actor<'_> {
         Ok(())
     }
 
-    fn machines(&self, control_plane: &KubeadmControlPlane) -> Api<Machine> {
+    pub(super) fn machines(&self, control_plane: &KubeadmControlPlane) -> Api<Machine> {
         Api::namespaced(self.context.client.clone(), &control_plane.namespace().unwrap_or_default())
     }
 
     /// Makes a Machine with its objects. What a failure leaves behind is deleted by the next pass.
     async fn create(
         &self,
-        control_plane: &KubeadmControlPlane,
+        control_plane: &mut KubeadmControlPlane,
         observed: &mut Observed,
         start: Start,
         domain: Option<String>,
@@ -154,7 +171,9 @@ impl Actor<'_> {
         match self.make(control_plane, observed, &name, start, domain).await {
             Ok(()) => {
                 let message = format!("Created Machine {name}");
-                self.tell(control_plane, "SuccessfulCreate", &message).await
+                self.tell(control_plane, "SuccessfulCreate", &message).await?;
+                // The Machine has the record now.
+                self.forget_remediation(control_plane).await
             }
             Err((stage, error)) => {
                 let reason = if start == Start::Init { "FailedInitialization" } else { "FailedScaleUp" };
@@ -185,15 +204,22 @@ impl Actor<'_> {
             labels: &desired::fixed_labels(control_plane, &cluster),
             annotations: &Default::default(),
             owner: ownership::reference(control_plane, false),
+            earlier: None,
         };
-        templates::clone(self.context, &wish).await.map_err(|error| (INFRASTRUCTURE, error))?;
+        let made = templates::clone(self.context, &wish).await;
+        let infrastructure = made.map_err(|error| (INFRASTRUCTURE, error))?;
         let params = PatchParams::apply(sync::MANAGER).force();
         let configs: Api<KubeadmConfig> = Api::namespaced(self.context.client.clone(), &namespace);
         let config = desired::config(control_plane, &cluster, name, start);
         let made = configs.patch(name, &params, &Patch::Apply(&config)).await;
-        made.map_err(|error| (BOOTSTRAP, error.into()))?;
+        let config = made.map_err(|error| (BOOTSTRAP, error.into()))?;
         let machine = desired::machine(control_plane, &cluster, name, domain);
-        let made = self.machines(control_plane).patch(name, &params, &Patch::Apply(&machine)).await;
+        let (config, infrastructure) = (Some(config), Some(infrastructure));
+        let parts = Replica { machine, config, infrastructure, ..Replica::default() };
+        // Once the Machine exists, bootstrap data are made, and they are made only once.
+        let applied = sync::apply_metadata(self.context, self.applied, control_plane, &cluster, &parts).await;
+        applied.map_err(|error| (MACHINE, error))?;
+        let made = self.machines(control_plane).patch(name, &params, &Patch::Apply(&parts.machine)).await;
         made.map(drop).map_err(|error| (MACHINE, error.into()))
     }
 
@@ -210,17 +236,21 @@ impl Actor<'_> {
         Ok(())
     }
 
-    /// Deletes a Machine. Its hook holds the deletion until etcd no longer needs it.
+    /// Hands over the leadership of etcd, and deletes a Machine. Its hook holds the deletion until etcd no longer needs it.
     async fn delete(
         &self,
         control_plane: &KubeadmControlPlane,
         observed: &Observed,
         name: &str,
     ) -> Result<(), ReconcileError> {
-        let Some(replica) = observed.replicas.iter().find(|it| it.machine.name_any() == name) else {
-            return Ok(());
+        let replica = observed.replicas.iter().find(|it| it.machine.name_any() == name);
+        // The server refuses to delete a protected Machine, so that it keeps the leadership.
+        let leaves = replica.filter(|it| !is_protected(&it.machine.metadata)).and_then(Replica::node);
+        let forwarded = self.forward_leadership(control_plane, observed, leaves).await;
+        let result = match forwarded {
+            Ok(()) => self.delete_named(control_plane, observed, name).await,
+            Err(error) => Err(error),
         };
-        let result = self.delete_one(control_plane, observed, replica).await;
         match &result {
             Ok(()) => {
                 self.tell(control_plane, "SuccessfulDelete", &format!("Deleted Machine {name}")).await?
@@ -233,18 +263,21 @@ impl Actor<'_> {
         result
     }
 
-    async fn delete_one(
+    /// Deletes a Machine, unless it is gone.
+    pub(super) async fn delete_named(
         &self,
         control_plane: &KubeadmControlPlane,
         observed: &Observed,
-        replica: &Replica,
+        name: &str,
     ) -> Result<(), ReconcileError> {
-        self.forward_leadership(control_plane, observed, replica.node()).await?;
+        let replica = observed.replicas.iter().find(|it| it.machine.name_any() == name);
+        let Some(replica) = replica else { return Ok(()) };
         let machines = self.machines(control_plane);
-        ownership::delete(&machines, &replica.name(), replica.machine.uid()).await
+        ownership::delete(&machines, name, replica.machine.uid()).await
     }
 
-    async fn forward_leadership(
+    /// Hands over the leadership of etcd, if the member of this name has it.
+    pub(super) async fn forward_leadership(
         &self,
         control_plane: &KubeadmControlPlane,
         observed: &Observed,
@@ -353,3 +386,7 @@ pub(super) fn is_initialized(control_plane: &KubeadmControlPlane, observed: &Obs
     use super::inspection::Workload::{Reached, Unreachable};
     initialized(control_plane) || matches!(observed.workload, Reached(_) | Unreachable { .. })
 }
+
+#[cfg(test)]
+#[path = "act_tests.rs"]
+mod tests;

@@ -2,6 +2,8 @@
 
 use apiserver_types::{Condition, ConditionStatus, KubeadmControlPlane, Time};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
+use kube::ResourceExt;
 
 use super::etcd_projection::Member;
 use super::inspection::Workload;
@@ -50,7 +52,8 @@ pub(super) fn condition(
         issues.push("* There are no control plane Machines with all their components healthy".to_owned());
     }
     if let Some(members) = members.filter(|_| managed) {
-        issues.extend(etcd(&observed.replicas, members, now));
+        let nodes = observed.workload.nodes().unwrap_or_default();
+        issues.extend(etcd(&observed.replicas, nodes, members, now));
     }
     if issues.is_empty() {
         let unhealthy = unhealthy_components(&observed.replicas, members, managed, now);
@@ -83,7 +86,7 @@ fn unknown(workload: &Workload) -> String {
 }
 
 /// Returns the issues of etcd: members that match no Machine, and a lost quorum.
-fn etcd(replicas: &[Replica], members: &[Member], now: &Time) -> Vec<String> {
+fn etcd(replicas: &[Replica], nodes: &[Node], members: &[Member], now: &Time) -> Vec<String> {
     let waits = replicas.iter().filter(|it| it.node().is_none()).count();
     let without = |member: &&Member| !replicas.iter().any(|it| surplus::belongs(member, it));
     let mut issues = Vec::new();
@@ -91,9 +94,9 @@ fn etcd(replicas: &[Replica], members: &[Member], now: &Time) -> Vec<String> {
         issues.push("* The list of etcd members does not match the list of Machines".to_owned());
     }
     let has_member = |it: &Replica| members.iter().any(|member| surplus::belongs(member, it));
-    let is_late = |it: &&Replica| {
-        !it.is_deleting() && it.node().is_some() && !has_member(it) && !is_within(it.created(), now)
-    };
+    let is_old = |node: &Node| node.creation_timestamp().is_some_and(|since| !is_within(since.0, now));
+    let node = |it: &Replica| nodes.iter().find(|node| Some(node.name_any().as_str()) == it.node());
+    let is_late = |it: &&Replica| !it.is_deleting() && !has_member(it) && node(it).is_some_and(is_old);
     issues.extend(
         replicas.iter().filter(is_late).map(|it| format!("* Machine {} has no etcd member", it.name())),
     );
@@ -187,12 +190,12 @@ mod tests {
             }
             replica
         });
-        let inspection = Inspection { nodes: Ok(Vec::new()), pods: Default::default(), members };
-        let mut observed = Observed {
-            replicas: replicas.collect(),
-            workload: Workload::Reached(inspection),
-            ..Observed::default()
-        };
+        let replicas: Vec<Replica> = replicas.collect();
+        let node = |it: &Replica| Node { metadata: it.machine.metadata.clone(), ..Node::default() };
+        let nodes = Ok(replicas.iter().map(node).collect());
+        let inspection = Inspection { nodes, pods: Default::default(), members };
+        let mut observed =
+            Observed { replicas, workload: Workload::Reached(inspection), ..Observed::default() };
         observed.certificates.examined = true;
         let mut control_plane = KubeadmControlPlane::default();
         let epoch = Time("1970-01-01T00:00:00Z".to_owned());
@@ -264,5 +267,24 @@ mod tests {
         assert_eq!(found(&[true, true, false], members(3), 5).message, lines);
         assert_eq!(found(&[true, true, true], members(3), 5).message, "");
         assert_eq!(found(&[true, true, false], members(3), 0).message, "", "it has just begun");
+    }
+
+    /// A control plane whose Machine was older than its Node was not available while kubeadm added the member.
+    #[test]
+    fn a_machine_has_two_minutes_from_its_node_on_to_have_a_member() {
+        let replicas = [healthy("a", 0), healthy("b", 0)];
+        let members = [Member { name: "a".to_owned(), ..Member::default() }];
+        let late = "* Machine b has no etcd member";
+        for (name, second, expected) in
+            [("b", 3600, vec![]), ("b", 3480, vec![late]), ("b", 3481, vec![]), ("x", 0, vec![])]
+        {
+            let mut node = Node::default();
+            node.metadata.name = Some(name.to_owned());
+            let created = Timestamp::from_second(second).unwrap();
+            node.metadata.creation_timestamp =
+                Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(created));
+            let now = Time(Timestamp::from_second(3600).unwrap().to_string());
+            assert_eq!(etcd(&replicas, &[node], &members, &now), expected, "{name} {second}");
+        }
     }
 }

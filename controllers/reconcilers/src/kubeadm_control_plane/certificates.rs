@@ -102,14 +102,12 @@ pub(super) async fn ensure(
     }
     let Some((host, port)) = observed.endpoint() else { return Ok(()) };
     let server = format!("https://{}", authority(host, port));
-    let Some(ca) = found.get(Purpose::ClusterCa).filter(|ca| !ca.key.is_empty()) else {
-        let name = cluster_certificates::secret_name(&cluster, Purpose::ClusterCa);
-        observed.certificates.kubeconfig = Some(format!("Secret {name} does not exist or has no tls.key"));
-        return Ok(());
+    let config = match found.get(Purpose::ClusterCa).filter(|ca| !ca.key.is_empty()) {
+        Some(ca) => ensure_kubeconfig(context, control_plane, &cluster, &server, ca).await,
+        None => known_kubeconfig(context, observed).await,
     };
-    let key = connection::key(observed);
-    match ensure_kubeconfig(context, control_plane, &cluster, &server, ca).await {
-        Ok(config) => context.workloads.follow(&key, &config),
+    match config {
+        Ok(config) => context.workloads.follow(&connection::key(observed), &config),
         Err(ReconcileError::Waiting { message, .. }) => observed.certificates.kubeconfig = Some(message),
         Err(other) => return Err(other),
     }
@@ -215,6 +213,25 @@ async fn ensure_kubeconfig(
     let text = make()?;
     context.secrets.replace(&renewed(control_plane, secret, &text)).await?;
     Ok(text.into_bytes())
+}
+
+/// Returns the kubeconfig that was made before the authority was lost. Machines that exist are looked after with it. The
+/// first Machine needs the authority.
+async fn known_kubeconfig(
+    context: &ControllerContext,
+    observed: &Observed,
+) -> Result<Vec<u8>, ReconcileError> {
+    let cluster = observed.cluster.name_any();
+    if !observed.replicas.is_empty() {
+        let namespace = observed.cluster.namespace().unwrap_or_default();
+        let secret = context.secrets.secret(&namespace, &kubeconfig_secret_name(&cluster)).await?;
+        if let Some(config) = secret.as_ref().map(value).filter(|config| !config.is_empty()) {
+            return Ok(config);
+        }
+    }
+    let name = cluster_certificates::secret_name(&cluster, Purpose::ClusterCa);
+    let message = format!("Secret {name} does not exist or has no tls.key");
+    Err(ReconcileError::waiting("KubeconfigGenerationFailed", message))
 }
 
 fn kubeconfig_secret(control_plane: &KubeadmControlPlane, cluster: &str, text: &str) -> Secret {

@@ -156,6 +156,38 @@ async fn a_broken_or_expired_authority_is_told_and_does_not_end_the_care_for_the
     }
 }
 
+/// The pass ended without its authority, so that a deleted Machine kept its hook.
+#[tokio::test]
+async fn d3_without_its_authority_a_control_plane_has_the_kubeconfig_that_exists() {
+    let lost = Some("Secret blue-ca does not exist or has no tls.key");
+    for (has_machine, config, reason) in [
+        (true, Some("kubeconfig"), None),
+        (true, Some(""), lost),
+        (true, None, lost),
+        (false, Some("kubeconfig"), lost),
+    ] {
+        let api = FakeApi::default();
+        let context = api.context("test");
+        let (mut control_plane, mut observed) = (control_plane(), observed());
+        observed.cluster.spec.control_plane_endpoint =
+            serde_json::from_value(json!({"host": "10.0.0.1", "port": 6443})).unwrap();
+        authorities(&context, &control_plane, &observed).await.unwrap();
+        api.remove(&format!("{SECRETS}/blue-ca")).unwrap();
+        control_plane.status.get_or_insert_default().initialization =
+            serde_json::from_value(json!({"controlPlaneInitialized": true})).unwrap();
+        observed.replicas = if has_machine { vec![replica("m", 1)] } else { Vec::new() };
+        if let Some(config) = config {
+            let secret = json!({"type": SECRET_TYPE, "data": {"value": STANDARD.encode(config)}});
+            api.put(&format!("{SECRETS}/blue-kubeconfig"), secret);
+        }
+        ensure(&context, &control_plane, &mut observed).await.unwrap();
+        assert_eq!(observed.certificates.kubeconfig.as_deref(), reason, "{has_machine} {config:?}");
+        assert!(!observed.certificates.is_available(), "scaling up is blocked");
+        let error = context.workloads.client(&connection::key(&observed)).err().unwrap().to_string();
+        assert_eq!(error.contains("no kubeconfig was given"), reason.is_some(), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn no_machine_is_made_before_the_secrets_of_an_external_etcd_exist() {
     let api = FakeApi::default();

@@ -24,20 +24,30 @@ pub(super) async fn write(
     let workload = &observed.workload;
     for replica in &mut observed.replicas {
         let updates = machine_conditions::updates(replica, workload, managed, &now);
-        if let Some(machine) = write_one(&api, replica.machine.clone(), &updates).await? {
+        let update = |machine: &mut Machine| *machine = updated(std::mem::take(machine), &updates);
+        if let Some(machine) = change(&api, replica.machine.clone(), update).await? {
             replica.machine = machine;
         }
     }
     Ok(())
 }
 
-async fn write_one(
+/// Changes the status of a Machine. Returns it as it is stored then; `None` if it is gone.
+///
+/// # Errors
+/// The write failed, or other clients wrote first each time.
+pub(super) async fn change(
     api: &Api<Machine>,
     mut machine: Machine,
-    updates: &[Update],
+    change: impl Fn(&mut Machine),
 ) -> Result<Option<Machine>, ReconcileError> {
+    let changed = |machine: &Machine| {
+        let mut new = machine.clone();
+        change(&mut new);
+        new
+    };
     for _ in 1..ATTEMPTS {
-        let new = updated(machine.clone(), updates);
+        let new = changed(&machine);
         match write_status(api, &machine, &new).await {
             Err(error) if error.is_conflict() => {}
             Err(ReconcileError::Api(kube::Error::Api(status))) if status.code == 404 => return Ok(None),
@@ -46,7 +56,7 @@ async fn write_one(
         let Some(current) = api.get_opt(&machine.name_any()).await? else { return Ok(None) };
         machine = current;
     }
-    let new = updated(machine.clone(), updates);
+    let new = changed(&machine);
     write_status(api, &machine, &new).await.map(Some)
 }
 

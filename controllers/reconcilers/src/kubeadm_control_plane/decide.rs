@@ -1,8 +1,9 @@
 //! Decision on the next step of a control plane.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
-use apiserver_types::KubeadmControlPlane;
+use apiserver_types::{FailureDomain, KubeadmControlPlane};
 use controllers_runtime::paused;
 use kube::ResourceExt;
 
@@ -12,9 +13,13 @@ use super::hook::{self, Departure, Known};
 use super::inspection::Workload;
 use super::observe::Observed;
 use super::preflight::{self, Blocked, Operation};
-use super::replica::{Replica, desired_replicas, managed_etcd};
+use super::remediation::{self, Remediation};
+use super::remediation_record::Record;
+use super::replica::{Replica, desired_replicas, managed_etcd, surge};
 use super::surplus::{self, Surplus};
+use super::workload_settings::{self, Settings};
 use super::{FINALIZER, balancer, placement};
+use crate::rollout_gate::{self, Hold};
 
 /// Interval of a control plane that waits for nothing; watches report all changes sooner.
 const RESYNC: Duration = Duration::from_mins(10);
@@ -61,14 +66,18 @@ pub(super) enum Step {
     RemoveMember(Surplus),
     /// Care for etcd while a Machine is being deleted.
     Depart(Departure),
-    /// Wait: Machines are to be replaced, which this version does not do.
-    WaitForRollout,
+    /// Replace a Machine that a health check found unhealthy.
+    Remediate(Record),
+    /// Change the settings of kubeadm in the workload cluster, before a Machine is replaced.
+    Prepare(Vec<workload_settings::Change>),
     /// Make a Machine in this failure domain.
     Create(Start, Option<String>),
     /// Hand over the leadership of etcd, and delete a Machine.
     Delete(String),
     /// Wait: checks forbid a change of the Machines.
     Block(Blocked),
+    /// Wait: a setting holds the rollout, and the number of Machines is right.
+    Hold(Hold),
     /// Nothing is left to do.
     Nothing,
 }
@@ -127,7 +136,30 @@ pub(super) fn next_step(control_plane: &KubeadmControlPlane, observed: &Observed
     if let Workload::Unreachable { message, .. } = &observed.workload {
         return Step::WaitForConnection(message.clone());
     }
-    etcd(control_plane, observed).unwrap_or_else(|| scale(control_plane, observed))
+    if let Some(step) = etcd(control_plane, observed) {
+        return step;
+    }
+    if let Some(record) = &observed.remediation.deletion {
+        return Step::Remediate(record.clone());
+    }
+    change(control_plane, observed)
+}
+
+/// Decides on the step that makes or deletes a Machine, after all else is done. Pure and total.
+pub(super) fn change(control_plane: &KubeadmControlPlane, observed: &Observed) -> Step {
+    rollout(control_plane, observed).unwrap_or_else(|| scale(control_plane, observed))
+}
+
+/// Decides on unhealthy Machines, unless another step comes first. Pure and total.
+pub(super) fn remediation(control_plane: &KubeadmControlPlane, observed: &Observed) -> Remediation {
+    match next_step(control_plane, observed) {
+        Step::WaitForCluster(_)
+        | Step::WaitForCertificates(_)
+        | Step::WaitForConnection(_)
+        | Step::RemoveMember(_)
+        | Step::Depart(_) => Remediation::default(),
+        next => remediation::plan(control_plane, observed, &next),
+    }
 }
 
 /// Returns the step for members of etcd that have no Machine, or whose Machine goes.
@@ -153,38 +185,85 @@ fn etcd(control_plane: &KubeadmControlPlane, observed: &Observed) -> Option<Step
     hook::departure(&control_plane.spec.version, &observed.replicas, known).map(Step::Depart)
 }
 
+/// Returns the step that replaces outdated Machines, one at a time.
+fn rollout(control_plane: &KubeadmControlPlane, observed: &Observed) -> Option<Step> {
+    if !observed.replicas.iter().any(Replica::is_outdated) {
+        return None;
+    }
+    let count = observed.replicas.len().cmp(&desired_replicas(control_plane));
+    match rollout_gate::hold(control_plane, Some(&observed.cluster), observed.now) {
+        Some(hold) if count.is_eq() => return Some(Step::Hold(hold)),
+        // A replacement that has begun is finished: an even number of members of etcd is worse than a deletion.
+        Some(_) if count.is_gt() => return None,
+        _ => {}
+    }
+    let blocked = |reason: String| {
+        Step::Block(Blocked {
+            reasons: vec![reason],
+            interval: preflight::UNHEALTHY,
+            is_unhealthy: false,
+            is_up: true,
+        })
+    };
+    Some(match &observed.settings {
+        Settings::NotRead => blocked(not_initialized(observed)),
+        Settings::Unusable(reason) => blocked(reason.clone()),
+        Settings::Read(changes) if !changes.is_empty() => Step::Prepare(changes.clone()),
+        Settings::Read(_) => {
+            let limit = desired_replicas(control_plane).saturating_add(surge(control_plane));
+            let has_room = observed.replicas.len() < limit;
+            if has_room { grow(control_plane, observed) } else { shrink(control_plane, observed) }
+        }
+    })
+}
+
+/// Returns the reason for which outdated Machines stay while there is no API server.
+fn not_initialized(observed: &Observed) -> String {
+    let names: Vec<String> = observed.replicas.iter().map(Replica::name).collect();
+    format!(
+        "The control plane is not initialized. To make it with the new settings, delete Machine {}",
+        names.join(", ")
+    )
+}
+
 /// Returns the step towards the number of Machines that is desired.
 fn scale(control_plane: &KubeadmControlPlane, observed: &Observed) -> Step {
-    let (now, desired) = (observed.replicas.len(), desired_replicas(control_plane));
+    match observed.replicas.len().cmp(&desired_replicas(control_plane)) {
+        Ordering::Less => grow(control_plane, observed),
+        Ordering::Equal => Step::Nothing,
+        Ordering::Greater => shrink(control_plane, observed),
+    }
+}
+
+/// Returns the failure domains of the Cluster.
+fn domains(observed: &Observed) -> &[FailureDomain] {
     let domains = observed.cluster.status.as_ref().and_then(|status| status.failure_domains.as_deref());
-    let domains = domains.unwrap_or_default();
-    let check = |operation| {
-        let certificates = observed.certificates.is_available();
-        preflight::check(control_plane, &observed.cluster, &observed.replicas, certificates, operation)
-    };
-    if now > desired {
-        let managed = managed_etcd(control_plane);
-        let Some(leaving) = placement::next_to_delete(domains, &observed.replicas, managed) else {
-            return Step::Nothing;
-        };
-        let name = leaving.name();
-        return check(Operation::ScaleDown(&name)).map_or_else(|| Step::Delete(name.clone()), Step::Block);
-    }
-    let is_outdated = observed.replicas.iter().any(Replica::is_outdated);
-    if observed.replicas.iter().any(Replica::has_other_settings) || (is_outdated && now == desired) {
-        return Step::WaitForRollout;
-    }
-    if now == desired {
-        return Step::Nothing;
-    }
+    domains.unwrap_or_default()
+}
+
+/// Returns the step that makes a Machine.
+fn grow(control_plane: &KubeadmControlPlane, observed: &Observed) -> Step {
     if observed.template.is_none() {
         let reference = &control_plane.spec.machine_template.spec.infrastructure_ref;
-        let reason = format!("{} {} does not exist", reference.kind, reference.name);
-        return Step::Block(Blocked { reasons: vec![reason], interval: MISSING, is_unhealthy: false });
+        let reasons = vec![format!("{} {} does not exist", reference.kind, reference.name)];
+        return Step::Block(Blocked { reasons, interval: MISSING, is_unhealthy: false, is_up: true });
     }
-    let start = if now == 0 { Start::Init } else { Start::Join };
-    let create = || Step::Create(start, placement::domain_of_new(domains, &observed.replicas));
-    check(Operation::ScaleUp).map_or_else(create, Step::Block)
+    if let Some(blocked) = preflight::check(control_plane, observed, Operation::ScaleUp) {
+        return Step::Block(blocked);
+    }
+    let start = if observed.replicas.is_empty() { Start::Init } else { Start::Join };
+    Step::Create(start, placement::domain_of_new(domains(observed), &observed.replicas))
+}
+
+/// Returns the step that deletes a Machine.
+fn shrink(control_plane: &KubeadmControlPlane, observed: &Observed) -> Step {
+    let managed = managed_etcd(control_plane);
+    let leaving = placement::next_to_delete(domains(observed), &observed.replicas, managed);
+    let Some(name) = leaving.map(Replica::name) else { return Step::Nothing };
+    match preflight::check(control_plane, observed, Operation::ScaleDown(&name)) {
+        Some(blocked) => Step::Block(blocked),
+        None => Step::Delete(name),
+    }
 }
 
 /// Returns the interval after a pass that ended with `step`. `healthy`: the control plane is initialized, and its
@@ -193,7 +272,7 @@ pub(super) fn interval(step: &Step, healthy: bool) -> Option<Duration> {
     match step {
         Step::Pause | Step::Ignore | Step::Release => None,
         Step::AddFinalizer | Step::Adopt | Step::DeleteUnfinished | Step::RemoveMember(_) => Some(SOON),
-        Step::Create(..) | Step::Delete(_) => Some(SOON),
+        Step::Create(..) | Step::Delete(_) | Step::Remediate(_) | Step::Prepare(_) => Some(SOON),
         Step::Depart(Departure::Release(_) | Departure::Leave { .. }) => Some(SOON),
         Step::Depart(Departure::Wait(_)) | Step::WaitForOthers(_) | Step::DeleteMachines => {
             Some(preflight::DELETING)
@@ -201,9 +280,10 @@ pub(super) fn interval(step: &Step, healthy: bool) -> Option<Duration> {
         Step::Depart(Departure::WaitForBalancer(_)) => Some(SOON),
         Step::WaitForCertificates(_) => Some(MISSING),
         Step::Block(blocked) => Some(blocked.interval),
+        Step::Hold(hold) => Some(hold.interval(if healthy { RESYNC } else { INSPECT })),
         Step::WaitForConnection(_) => Some(INSPECT),
-        Step::Nothing | Step::WaitForRollout | Step::WaitForCluster(_) if healthy => Some(RESYNC),
-        Step::Nothing | Step::WaitForRollout | Step::WaitForCluster(_) => Some(INSPECT),
+        Step::Nothing | Step::WaitForCluster(_) if healthy => Some(RESYNC),
+        Step::Nothing | Step::WaitForCluster(_) => Some(INSPECT),
         Step::Refuse(_) | Step::RefuseAdoption(_) => Some(RESYNC),
     }
 }

@@ -4,7 +4,6 @@ use apiserver_types::ConditionStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
-use super::super::cause::Cause;
 use super::super::etcd_projection::Member;
 use super::super::inspection::Inspection;
 use super::super::observe::Unfinished;
@@ -32,6 +31,7 @@ fn observed(replicas: Vec<Replica>) -> Observed {
     observed.template = Some(serde_json::from_value(template).unwrap());
     let members = observed.replicas.iter().map(|it| member(&it.name())).collect();
     observed.workload = reached(members);
+    observed.settings = Settings::Read(Vec::new());
     observed
 }
 
@@ -152,6 +152,20 @@ fn d1_a_surplus_member_goes_before_a_leaving_machine_and_that_before_a_new_one()
 }
 
 #[test]
+fn d1_missing_certificates_block_a_new_machine_and_nothing_else() {
+    let mut around = observed(vec![healthy("a", 1), healthy("b", 2), going(healthy("c", 3))]);
+    around.certificates.missing = vec!["blue-ca".to_owned()];
+    let departs = next_step(&control_plane(3), &around);
+    assert!(matches!(departs, Step::Depart(_)), "step 15: {departs:?}");
+    let mut around = observed(three());
+    around.certificates.missing = vec!["blue-ca".to_owned()];
+    let removed = next_step(&control_plane(1), &around);
+    assert!(matches!(removed, Step::Delete(_)), "step 20: {removed:?}");
+    let Step::Block(blocked) = next_step(&control_plane(5), &around) else { panic!("a Machine is made") };
+    assert_eq!(blocked.reasons, ["Waiting for the cluster certificates"]);
+}
+
+#[test]
 fn d7_a_member_that_holds_the_quorum_does_not_end_the_pass() {
     let mut broken = three();
     set(&mut broken[0], "EtcdMemberHealthy", ConditionStatus::False);
@@ -210,31 +224,94 @@ fn d1_a_missing_template_is_named_before_a_machine_is_made() {
     assert_eq!((blocked.interval, blocked.is_unhealthy), (MISSING, false));
 }
 
+/// Returns a control plane whose rollout has this surge.
+fn rolling(replicas: i32, surge: i32) -> KubeadmControlPlane {
+    let mut control_plane = control_plane(replicas);
+    let strategy = json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge}}});
+    control_plane.spec.rollout = serde_json::from_value(strategy).unwrap();
+    control_plane
+}
+
 #[test]
-fn d5_outdated_machines_wait_and_no_machine_with_other_settings_joins_them() {
-    let of_template = || {
-        let mut replica = healthy("a", 1);
-        replica.causes = vec![Cause::Infrastructure("OpenStackMachine".to_owned())];
-        replica
+fn d5_each_number_of_machines_and_each_surge_has_its_step() {
+    let join = || Step::Create(Start::Join, None);
+    let delete = |name: &str| Step::Delete(name.to_owned());
+    let old = |name: &str, second| outdated(healthy(name, second));
+    let all_old = |count: i64| -> Vec<Replica> {
+        (0..count).map(|index| old(&format!("m{index}"), index + 1)).collect()
     };
-    let old = |replicas| next_step(&control_plane(replicas), &observed(vec![outdated(healthy("a", 1))]));
-    assert_eq!(old(1), Step::WaitForRollout);
-    assert_eq!(old(3), Step::WaitForRollout, "the workload cluster is not prepared for another version");
-    let other = |replicas| next_step(&control_plane(replicas), &observed(vec![of_template()]));
-    assert_eq!(other(1), Step::WaitForRollout);
-    assert_eq!(other(3), Step::Create(Start::Join, None), "a Machine of the new template may join");
-    let fewer = observed(vec![outdated(healthy("a", 1)), healthy("b", 2)]);
-    assert_eq!(
-        next_step(&control_plane(1), &fewer),
-        Step::Delete("a".to_owned()),
-        "an outdated one goes first"
-    );
+    let table = [
+        ("one, and another comes first", rolling(1, 1), all_old(1), join()),
+        ("one, and no surge is not possible", rolling(1, 0), all_old(1), join()),
+        ("both are there", rolling(1, 1), vec![old("a", 1), healthy("b", 2)], delete("a")),
+        ("three, and a fourth comes", rolling(3, 1), all_old(3), join()),
+        (
+            "three of four are old",
+            rolling(3, 1),
+            vec![old("a", 1), old("b", 2), old("c", 3), healthy("d", 4)],
+            delete("a"),
+        ),
+        ("without a surge, one goes first", rolling(3, 0), all_old(3), delete("m0")),
+        ("then its replacement comes", rolling(3, 0), vec![old("b", 2), old("c", 3)], join()),
+        ("fewer are wished at the same time", rolling(1, 1), all_old(3), delete("m0")),
+        ("more are wished at the same time", rolling(5, 1), all_old(3), join()),
+        ("the default is a surge", control_plane(3), all_old(3), join()),
+        ("all are new", rolling(3, 1), three(), Step::Nothing),
+        (
+            "all are new, and one is too many",
+            rolling(1, 1),
+            vec![healthy("a", 1), healthy("b", 2)],
+            delete("a"),
+        ),
+    ];
+    for (case, control_plane, replicas, expected) in table {
+        assert_eq!(next_step(&control_plane, &observed(replicas)), expected, "{case}");
+    }
+}
+
+#[test]
+fn d9_the_workload_cluster_is_prepared_before_each_step_of_a_rollout_and_an_error_stops_it() {
+    let machines = || vec![outdated(healthy("a", 1)), healthy("b", 2), healthy("c", 3)];
+    let mut around = observed(machines());
+    let changes = vec![workload_settings::Change::Record("new".to_owned(), None)];
+    around.settings = Settings::Read(changes.clone());
+    assert_eq!(next_step(&control_plane(3), &around), Step::Prepare(changes));
+    let error = "ConfigMap kube-system/kubeadm-config does not exist";
+    around.settings = Settings::Unusable(error.to_owned());
+    let Step::Block(blocked) = next_step(&control_plane(3), &around) else { panic!("not blocked") };
+    assert_eq!(blocked.reasons, [error]);
+    around.settings = Settings::NotRead;
+    around.workload = Workload::NotInitialized { message: String::new(), failed: false };
+    let Step::Block(blocked) = next_step(&control_plane(3), &around) else { panic!("not blocked") };
+    assert!(blocked.reasons[0].contains("delete Machine a"), "{:?}", blocked.reasons);
+    around = observed(three());
+    around.settings = Settings::NotRead;
+    assert_eq!(next_step(&control_plane(3), &around), Step::Nothing, "without a rollout, nothing needs them");
+}
+
+#[test]
+fn d1_an_unhealthy_machine_is_replaced_before_an_outdated_one_and_after_a_leaving_one() {
+    let mut machines = three();
+    machines[0] = outdated(healthy("a", 1));
+    for kind in ["HealthCheckSucceeded", "OwnerRemediated"] {
+        set(&mut machines[1], kind, ConditionStatus::False);
+    }
+    let mut around = observed(machines.clone());
+    let plan = remediation(&control_plane(3), &around);
+    assert_eq!(plan.deletion.as_ref().map(|it| it.machine.as_str()), Some("b"));
+    around.remediation = plan.clone();
+    assert_eq!(next_step(&control_plane(3), &around), Step::Remediate(plan.deletion.unwrap()));
+    machines[2] = going(healthy("c", 3));
+    let around = observed(machines);
+    assert_eq!(remediation(&control_plane(3), &around), Remediation::default());
+    assert!(matches!(next_step(&control_plane(3), &around), Step::Depart(_)));
 }
 
 #[test]
 fn d1_timers_are_those_of_the_table() {
     let seconds = |step: &Step, healthy| interval(step, healthy).map(|it| it.as_secs());
-    let blocked = Blocked { reasons: Vec::new(), interval: Duration::from_secs(15), is_unhealthy: true };
+    let blocked =
+        Blocked { reasons: Vec::new(), interval: Duration::from_secs(15), is_unhealthy: true, is_up: true };
     let waits = || Departure::Wait(String::new());
     let table = [
         (Step::Pause, None),
@@ -250,7 +327,7 @@ fn d1_timers_are_those_of_the_table() {
         (Step::Delete("a".to_owned()), Some(1)),
         (Step::WaitForConnection(String::new()), Some(20)),
         (Step::Nothing, Some(600)),
-        (Step::WaitForRollout, Some(600)),
+        (Step::Prepare(Vec::new()), Some(1)),
         (Step::WaitForCluster(""), Some(600)),
     ];
     for (step, expected) in table {
@@ -261,4 +338,33 @@ fn d1_timers_are_those_of_the_table() {
         Some(20),
         "not initialized, or its components are not healthy"
     );
+}
+
+#[test]
+fn a_held_rollout_waits_and_the_number_of_machines_is_still_followed() {
+    let machines = || vec![outdated(healthy("a", 1)), healthy("b", 2), healthy("c", 3)];
+    let mut held = control_plane(3);
+    held.annotations_mut().insert("capstan.dev/rollout-policy".to_owned(), "InPlaceOnly".to_owned());
+    let found = next_step(&held, &observed(machines()));
+    assert!(matches!(&found, Step::Hold(hold) if hold.reason == "RolloutBlocked"), "{found:?}");
+    held.spec.replicas = Some(4);
+    let found = next_step(&held, &observed(machines()));
+    assert!(matches!(found, Step::Create(Start::Join, _)), "{found:?}");
+    held.spec.replicas = Some(1);
+    assert_eq!(next_step(&held, &observed(machines())), Step::Delete("a".to_owned()));
+    assert_eq!(next_step(&held, &observed(three()[..1].to_vec())), Step::Nothing, "nothing is outdated");
+}
+
+#[test]
+fn a_rollout_waits_for_the_window_of_the_cluster_unless_the_control_plane_has_one() {
+    let key = "capstan.dev/maintenance-window".to_owned();
+    let mut around = observed(vec![outdated(healthy("a", 1)), healthy("b", 2), healthy("c", 3)]);
+    around.cluster.annotations_mut().insert(key.clone(), "0 2 * * 6 4h UTC".to_owned());
+    let mut control_plane = control_plane(3);
+    let waits = next_step(&control_plane, &around);
+    assert!(matches!(&waits, Step::Hold(hold) if hold.reason == "WaitingForMaintenanceWindow"), "{waits:?}");
+    assert_eq!((interval(&waits, true), interval(&waits, false)), (Some(RESYNC), Some(INSPECT)));
+    control_plane.annotations_mut().insert(key, "* * * * * 1h UTC".to_owned());
+    let found = next_step(&control_plane, &around);
+    assert!(matches!(found, Step::Create(Start::Join, _)), "{found:?}");
 }

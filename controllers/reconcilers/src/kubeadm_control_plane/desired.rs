@@ -10,12 +10,10 @@ use kube::ResourceExt;
 
 use super::config::{self, Start};
 use super::observe::CONTROL_PLANE_NAME_LABEL;
+use super::remediation_record::{self, FOR};
 use super::replica::{HOOK, NODE_LABELS, Replica, managed_etcd};
 use crate::CONTROL_PLANE_LABEL;
 use crate::{CLUSTER_NAME_LABEL, generated_names, ownership, templates};
-
-/// Annotation with the remediation that a Machine replaces another one for.
-const REMEDIATION_FOR: &str = "controlplane.cluster.x-k8s.io/remediation-for";
 
 /// Template of names, if the control plane has none.
 const NAME: &str = "{{ .kubeadmControlPlane.name }}-{{ .random }}";
@@ -94,7 +92,11 @@ pub(super) fn machine(
         version: Some(control_plane.spec.version.clone()),
         ..MachineSpec::default()
     };
-    with_template(control_plane, cluster, Machine::new(name, spec))
+    let mut machine = with_template(control_plane, cluster, Machine::new(name, spec));
+    if let Some(record) = remediation_record::in_progress(control_plane) {
+        machine.annotations_mut().insert(FOR.to_owned(), record.text());
+    }
+    machine
 }
 
 /// Returns what the control plane applies to an existing Machine: the fields that need no new one.
@@ -113,8 +115,8 @@ pub(super) fn in_place(control_plane: &KubeadmControlPlane, cluster: &str, curre
     let mut machine = with_template(control_plane, cluster, Machine::new(&current.name_any(), spec));
     // With the uid, a Machine that was deleted in between is not made again.
     machine.metadata.uid = current.uid();
-    if let Some(remediation) = current.annotations().get(REMEDIATION_FOR) {
-        machine.annotations_mut().insert(REMEDIATION_FOR.to_owned(), remediation.clone());
+    if let Some(remediation) = current.annotations().get(FOR) {
+        machine.annotations_mut().insert(FOR.to_owned(), remediation.clone());
     }
     machine
 }
@@ -213,8 +215,8 @@ mod tests {
         control_plane.spec.kubeadm_config_spec = serde_json::from_value(etcd).unwrap();
         assert!(!gates(&control_plane).iter().any(|gate| gate.condition_type.starts_with("Etcd")));
         let mut current = Machine::default();
-        current.annotations_mut().insert(REMEDIATION_FOR.to_owned(), "x".to_owned());
+        current.annotations_mut().insert(FOR.to_owned(), "x".to_owned());
         let machine = in_place(&control_plane, "c", &current);
-        assert_eq!(machine.annotations().get(REMEDIATION_FOR).map(String::as_str), Some("x"));
+        assert_eq!(machine.annotations().get(FOR).map(String::as_str), Some("x"));
     }
 }

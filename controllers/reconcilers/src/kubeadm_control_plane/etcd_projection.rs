@@ -65,7 +65,8 @@ pub(super) fn project(members: &[Member], replicas: &[Replica], change: Change<'
     let is_learner = |member: &&Member| member.is_learner || member.name.is_empty();
     let stay: Vec<&Member> = members.iter().filter(stays).collect();
     let (learners, voters): (Vec<&Member>, Vec<&Member>) = stay.into_iter().partition(is_learner);
-    let unhealthy = voters.iter().filter(|member| !is_healthy(member, replicas)).count();
+    let of_machine = matches!(change, Change::Leave(name) if machine_of(name, replicas).is_some());
+    let unhealthy = voters.iter().filter(|member| !is_healthy(member, replicas, of_machine)).count();
     let joins = usize::from(change == Change::Join);
     // The second member of an etcd joins while the only one holds the quorum by itself.
     let unhealthy = unhealthy.saturating_add(if members.len() <= 1 { 0 } else { joins });
@@ -74,9 +75,16 @@ pub(super) fn project(members: &[Member], replicas: &[Replica], change: Change<'
 }
 
 /// Reports whether a member works: its Machine says so, or, without a Machine, it has no alarm.
-fn is_healthy(member: &Member, replicas: &[Replica]) -> bool {
-    let machine = replicas.iter().find(|it| it.node() == Some(member.name.as_str()));
-    machine.map_or(!member.has_alarm, |machine| machine.holds("EtcdMemberHealthy"))
+///
+/// If the member of a Machine leaves, one without a Machine does not count: it was left behind, and its server is gone.
+/// Upstream counts it, and the quorum can get lost by that.
+fn is_healthy(member: &Member, replicas: &[Replica], of_machine: bool) -> bool {
+    let machine = machine_of(&member.name, replicas);
+    machine.map_or(!of_machine && !member.has_alarm, |machine| machine.holds("EtcdMemberHealthy"))
+}
+
+fn machine_of<'a>(member: &str, replicas: &'a [Replica]) -> Option<&'a Replica> {
+    replicas.iter().find(|it| it.node() == Some(member))
 }
 
 #[cfg(test)]
@@ -140,11 +148,20 @@ mod tests {
     }
 
     #[test]
-    fn a_member_without_a_machine_is_unhealthy_if_it_has_an_alarm() {
-        let (mut members, mut replicas) = cluster("+++");
-        replicas.remove(2);
+    fn a_member_without_a_machine_does_not_count_when_that_of_a_machine_leaves() {
+        let (members, mut replicas) = cluster("+++");
         assert!(is_safe(&members, &replicas, Change::Leave("0")));
-        members[2].has_alarm = true;
+        replicas.remove(2);
         assert!(!is_safe(&members, &replicas, Change::Leave("0")));
+    }
+
+    #[test]
+    fn without_the_departure_of_a_machine_a_member_without_one_is_unhealthy_if_it_has_an_alarm() {
+        let (mut members, mut replicas) = cluster("+++");
+        replicas.truncate(1);
+        assert!(is_safe(&members, &replicas, Change::Leave("2")));
+        members[1].has_alarm = true;
+        assert!(!is_safe(&members, &replicas, Change::Leave("2")));
+        assert!(!is_safe(&members, &replicas, Change::Join));
     }
 }

@@ -49,10 +49,10 @@ impl Reads {
     }
 }
 
-/// Reports whether certificates are read after a step. A rollout that is not made is no obstacle: a certificate that was
-/// renewed on the node ends it.
+/// Reports whether certificates are read after a step. A rollout that is blocked or held is no obstacle: a certificate
+/// that was renewed on the node ends it.
 pub(super) const fn follows(step: &Step) -> bool {
-    matches!(step, Step::Nothing | Step::WaitForRollout)
+    matches!(step, Step::Nothing | Step::Block(_) | Step::Hold(_))
 }
 
 /// Reads the certificates that are due, and records when they expire. What fails is read again by a later pass: a
@@ -115,6 +115,7 @@ async fn write(
 
 #[cfg(test)]
 mod tests {
+    use super::super::preflight::Blocked;
     use super::*;
 
     #[test]
@@ -132,8 +133,10 @@ mod tests {
 
     /// A Machine whose certificates were about to expire was outdated for good: nothing read the renewed ones.
     #[test]
-    fn certificates_are_read_also_while_a_rollout_is_awaited() {
-        assert!(follows(&Step::Nothing) && follows(&Step::WaitForRollout));
+    fn certificates_are_read_also_while_a_rollout_is_blocked() {
+        let reasons = Vec::new();
+        let blocked = Blocked { reasons, interval: INTERVAL, is_unhealthy: false, is_up: true };
+        assert!(follows(&Step::Nothing) && follows(&Step::Block(blocked)));
         assert!(!follows(&Step::WaitForConnection(String::new())));
     }
 

@@ -59,7 +59,23 @@ pub(super) fn departure(version: &str, replicas: &[Replica], known: Known<'_>) -
     if let Some(other) = replicas.iter().find(|it| it.is_deleting() && !it.has_annotation(HOOK)) {
         return Some(wait(format!("Waiting for Machine {} to be deleted", other.name())));
     }
-    Some(obstacle(version, first).map_or_else(|| release(first, replicas, known), wait))
+    let next = |leaving: &Replica| {
+        obstacle(version, leaving).map_or_else(|| release(leaving, replicas, known), wait)
+    };
+    let of_first = next(first);
+    if !matches!(of_first, Departure::Wait(_)) {
+        return Some(of_first);
+    }
+    // A learner forbids that any other member leaves, and it has no vote: it need not wait for its turn.
+    let of_learner = replicas.iter().find(|it| it.is_deleting() && is_learner(it, known)).map(next);
+    Some(of_learner.filter(|it| matches!(it, Departure::Leave { .. })).unwrap_or(of_first))
+}
+
+/// Returns true if the member of a Machine does not vote yet.
+fn is_learner(replica: &Replica, known: Known<'_>) -> bool {
+    let (Ok(nodes), Ok(members)) = (known.nodes, known.members) else { return false };
+    let name = member_of(replica, nodes);
+    members.iter().any(|it| it.is_learner && Some(&it.name) == name.as_ref())
 }
 
 fn wait(reason: String) -> Departure {
@@ -118,7 +134,7 @@ fn release(leaving: &Replica, replicas: &[Replica], known: Known<'_>) -> Departu
 }
 
 /// Returns the name of a Machine's member, which is that of its Node.
-fn member_of(replica: &Replica, nodes: &[Node]) -> Option<String> {
+pub(super) fn member_of(replica: &Replica, nodes: &[Node]) -> Option<String> {
     if let Some(node) = replica.node() {
         return Some(node.to_owned());
     }
@@ -204,6 +220,17 @@ mod tests {
             };
             assert_eq!(found, expected, "{case}");
         }
+    }
+
+    #[test]
+    fn a_learner_that_leaves_is_removed_before_an_earlier_machine_that_waits_for_it() {
+        let mut all = members(&["1", "2", "3"]);
+        let replicas = [leaving("1"), healthy("2", 1), leaving("3")];
+        let found =
+            |members: &[Member]| departure("v1.33.0", &replicas, Known { members: Ok(members), ..known() });
+        assert_eq!(found(&all), Some(Departure::Leave { machine: "1".to_owned(), member: "1".to_owned() }));
+        all[2].is_learner = true;
+        assert_eq!(found(&all), Some(Departure::Leave { machine: "3".to_owned(), member: "3".to_owned() }));
     }
 
     #[test]

@@ -80,7 +80,7 @@ fn inspected(kind: &'static str, replica: &Replica, inspection: &Inspection) -> 
     match Component::ALL.into_iter().find(|component| component.condition() == kind) {
         Some(component) => pod(component, replica, node, inspection),
         None if kind == NODE_LABELS => of_node(replica, node),
-        None => member(replica, inspection),
+        None => member(replica, node, inspection),
     }
 }
 
@@ -125,10 +125,16 @@ fn unknown(message: String) -> Verdict {
     (ConditionStatus::Unknown, "InspectionFailed", message)
 }
 
-/// Returns the verdict on the member of etcd that runs on a Node.
-fn member(replica: &Replica, inspection: &Inspection) -> Verdict {
+/// Returns the verdict on the member of etcd that runs on a Node. The list of members does not say which of them run, so
+/// that of a Node which does not report is unknown: etcd could not spare another member.
+fn member(replica: &Replica, node: Result<Option<&Node>, &str>, inspection: &Inspection) -> Verdict {
     if replica.is_deleting() {
         return deleting();
+    }
+    if let Ok(Some(node)) = node
+        && has_unreachable_taint(node)
+    {
+        return unknown(format!("Node {} is unreachable", node.name_any()));
     }
     let Some(node) = replica.node() else { return without_node(replica) };
     let members = match &inspection.members {
@@ -242,12 +248,13 @@ mod tests {
             (labels, tainted.clone(), full(), known(false, false), True, "Set"),
             (labels, tainted, bare(), known(false, false), False, "NotSet"),
             (labels, healthy("a", 1), node(&json!({}), json!([])), known(false, false), False, "NotSet"),
-            (labels, healthy("a", 1), lost, known(false, false), Unknown, "InspectionFailed"),
+            (labels, healthy("a", 1), lost.clone(), known(false, false), Unknown, "InspectionFailed"),
             (labels, healthy("b", 1), full(), known(false, false), Unknown, "InspectionFailed"),
             (labels, going(healthy("a", 1)), full(), known(false, false), True, "Set"),
             (labels, going(healthy("b", 1)), full(), known(false, false), False, "Deleting"),
             (labels, replica("a", 1), full(), known(false, false), Unknown, "InspectionFailed"),
             (member, healthy("a", 1), full(), known(false, false), True, "Healthy"),
+            (member, healthy("a", 1), lost.clone(), known(false, false), Unknown, "InspectionFailed"),
             (member, healthy("a", 1), full(), known(true, false), False, "NotHealthy"),
             (member, healthy("a", 1), full(), known(false, true), False, "NotHealthy"),
             (member, healthy("a", 1), full(), other, False, "NotHealthy"),

@@ -1,7 +1,8 @@
 //! KubeadmControlPlane reconciler: certificates, Machines that kubeadm makes a control plane of, and care for etcd.
 //!
 //! A pass observes, makes what a decision needs (certificates, kubeconfig, conditions of the Machines), decides on one
-//! step, acts, and reports once. Rollouts and remediation are reported, and not made.
+//! step, acts, and reports once. At most one Machine comes or goes at a time: members of etcd without a Machine go first,
+//! then Machines that are being deleted, then unhealthy ones, then outdated ones, then the number is adjusted.
 
 mod act;
 mod add_ons;
@@ -10,9 +11,11 @@ mod available;
 mod balancer;
 mod cause;
 mod certificates;
+mod cluster_info;
 mod conditions_of_machines;
 mod config;
 mod connection;
+mod core_dns;
 mod decide;
 mod deprecated;
 mod desired;
@@ -21,9 +24,11 @@ mod etcd;
 mod etcd_projection;
 mod expiry;
 mod health;
+#[cfg(test)]
+mod histories_tests;
 mod hook;
 mod inspection;
-mod last_remediation;
+mod kube_proxy;
 mod machine_conditions;
 mod machine_conditions_v1beta1;
 mod observe;
@@ -33,7 +38,11 @@ mod outdated_tests;
 #[cfg(test)]
 mod pass_tests;
 mod placement;
+mod plan;
 mod preflight;
+mod remediate;
+mod remediation;
+mod remediation_record;
 mod replica;
 mod report;
 mod rolling_out;
@@ -41,6 +50,7 @@ mod scaling;
 mod surplus;
 mod sync;
 mod watch;
+mod workload_settings;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +64,7 @@ use kube::{Api, ResourceExt};
 use act::Actor;
 use decide::Step;
 use observe::Observed;
+pub(crate) use plan::plan;
 use report::Outcome;
 
 pub use etcd::EtcdConnector;
@@ -176,11 +187,15 @@ impl KubeadmControlPlaneReconciler {
             crate::finalizers::remove(&api, &control_plane, FINALIZER).await?;
         }
         let is_healthy = |kind| control_plane.condition(kind).is_some_and(|it| it.status != FALSE);
-        let healthy = replica::initialized(&control_plane) && is_healthy(health::COMPONENTS);
+        let healthy = replica::initialized(&control_plane)
+            && is_healthy(health::COMPONENTS)
+            && replica::are_labelled(&observed.replicas);
         let failed = observed.workload.has_failed(replica::managed_etcd(&control_plane))
             || matches!(observed.add_ons, Some(Err(_)));
         let uid = control_plane.uid().unwrap_or_default();
-        Ok(self.retries.after(&uid, failed, decide::interval(&step, healthy)))
+        let interval = decide::interval(&step, healthy);
+        let interval = interval.map(|it| observed.remediation.wait.map_or(it, |wait| wait.min(it)));
+        Ok(self.retries.after(&uid, failed, interval))
     }
 
     async fn report(

@@ -12,7 +12,9 @@ use kube::{Api, ResourceExt};
 use super::add_ons::AddOns;
 use super::certificates::Certificates;
 use super::inspection::Workload;
+use super::remediation::Remediation;
 use super::replica::Replica;
+use super::workload_settings::Settings;
 use super::{endpoint, outdated, surplus};
 use crate::CONTROL_PLANE_LABEL;
 use crate::{CLUSTER_NAME_LABEL, generated_names, ownership, templates};
@@ -41,6 +43,10 @@ pub(super) struct Observed {
     pub workload: Workload,
     /// Access to etcd, where kubeadm runs it and the workload cluster responds.
     pub etcd: Option<Arc<dyn Etcd>>,
+    /// Settings of kubeadm in the workload cluster, if a rollout needs them.
+    pub settings: Settings,
+    /// Decision on unhealthy Machines.
+    pub remediation: Remediation,
     /// Add-ons of the workload cluster, if the pass looked at them.
     pub add_ons: Option<AddOns>,
     /// Machine to be deleted that still has the floating IP of the endpoint.
@@ -97,16 +103,16 @@ pub(super) async fn observe(
         sort(control_plane, replica, &mut observed);
     }
     let now = Timestamp::now();
+    let template = &control_plane.spec.machine_template.spec.infrastructure_ref;
+    observed.template = templates::read(context, &namespace, template).await.or_else(absent)?;
     for replica in &mut observed.replicas {
-        replica.causes = outdated::causes(control_plane, replica, now);
+        replica.causes = outdated::causes(control_plane, replica, observed.template.as_ref(), now);
     }
     observed.replicas.sort_by_key(|it| (it.created(), it.name()));
     let addresses = endpoint::addresses_of_leaving(&observed.cluster, &observed.replicas).await;
     observed.endpoint_holder = endpoint::holder(&observed.replicas, &addresses, now);
     observed.has_floating_ip = endpoint::is_floating_ip(&observed.replicas, &addresses);
     observed.now = now;
-    let template = &control_plane.spec.machine_template.spec.infrastructure_ref;
-    observed.template = templates::read(context, &namespace, template).await.or_else(absent)?;
     observed.unfinished = unfinished(context, control_plane, &observed).await?;
     if control_plane.metadata.deletion_timestamp.is_some() {
         let standalone = observed.standalone.iter().map(|it| &it.machine);
@@ -209,6 +215,18 @@ impl Observed {
         let endpoint = self.cluster.spec.control_plane_endpoint.as_ref()?;
         let host = endpoint.host.as_deref().filter(|host| !host.is_empty())?;
         Some((host, endpoint.port.filter(|port| *port != 0)?))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod examples {
+    use super::*;
+
+    /// Returns observations of replicas whose template exists.
+    pub(in super::super) fn observed(replicas: Vec<Replica>) -> Observed {
+        let template =
+            DynamicObject { types: None, metadata: Default::default(), data: serde_json::Value::Null };
+        Observed { replicas, template: Some(template), ..Observed::default() }
     }
 }
 

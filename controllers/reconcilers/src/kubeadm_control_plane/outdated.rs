@@ -1,6 +1,8 @@
 //! Comparison of a Machine with the control plane that it belongs to.
 
-use apiserver_types::{KubeadmConfigSpec, KubeadmControlPlane, Machine, Time};
+use apiserver_types::{
+    CLONED_FROM_REVISION, KubeadmConfigSpec, KubeadmControlPlane, Machine, Time, template_revision,
+};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
@@ -9,7 +11,7 @@ use serde_json::{Value, json};
 use super::cause::Cause;
 use super::config::{self, Start};
 use super::replica::Replica;
-use crate::templates::{CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME};
+use crate::templates::{self, CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME};
 
 /// Fields that do not count: the controllers fill them in, or apply them without a new Machine.
 const IGNORED: [&str; 5] = [
@@ -26,8 +28,14 @@ const SHARED: [&str; 4] = ["timeouts", "patches", "skipPhases", "nodeRegistratio
 /// Hours of a day.
 const DAY: i64 = 24;
 
-/// Returns the causes for which a Machine does not match its control plane.
-pub(super) fn causes(control_plane: &KubeadmControlPlane, replica: &Replica, now: Timestamp) -> Vec<Cause> {
+/// Returns the causes for which a Machine does not match its control plane. `template` is the present infrastructure
+/// template, if it exists.
+pub(super) fn causes(
+    control_plane: &KubeadmControlPlane,
+    replica: &Replica,
+    template: Option<&DynamicObject>,
+    now: Timestamp,
+) -> Vec<Cause> {
     let machine = &replica.machine;
     let mut causes = Vec::new();
     let wished = &control_plane.spec.version;
@@ -38,7 +46,7 @@ pub(super) fn causes(control_plane: &KubeadmControlPlane, replica: &Replica, now
         causes.push(Cause::Config);
     }
     let infrastructure = replica.infrastructure.as_ref();
-    if infrastructure.is_some_and(|it| is_from_other_template(control_plane, it)) {
+    if infrastructure.is_some_and(|it| is_from_other_template(control_plane, template, it)) {
         causes.push(Cause::Infrastructure(machine.spec.infrastructure_ref.kind.clone()));
     }
     causes.extend(triggers(control_plane, machine, now));
@@ -70,15 +78,21 @@ pub(super) fn timestamp(time: &Time) -> Option<Timestamp> {
     time.0.parse().ok()
 }
 
-/// Reports whether an infrastructure object was made from another template than the control plane names. An object
-/// that was not made from any matches.
-fn is_from_other_template(control_plane: &KubeadmControlPlane, object: &DynamicObject) -> bool {
-    let template = &control_plane.spec.machine_template.spec.infrastructure_ref;
-    let group_kind = format!("{}.{}", template.kind, template.api_group);
+/// Reports whether an infrastructure object was made from another template than the control plane names, or from another
+/// revision of it. An object that was not made from any matches, and so does one whose template was created again.
+fn is_from_other_template(
+    control_plane: &KubeadmControlPlane,
+    template: Option<&DynamicObject>,
+    object: &DynamicObject,
+) -> bool {
+    let reference = &control_plane.spec.machine_template.spec.infrastructure_ref;
+    let group_kind = format!("{}.{}", reference.kind, reference.api_group);
     let annotations = object.annotations();
     let (name, kind) = (annotations.get(CLONED_FROM_NAME), annotations.get(CLONED_FROM_GROUP_KIND));
     let (Some(name), Some(kind)) = (name, kind) else { return false };
-    *name != template.name || *kind != group_kind
+    let number = template_revision(annotations, CLONED_FROM_REVISION);
+    let is_edited = template.and_then(templates::recorded_revision).is_some_and(|present| present != number);
+    *name != reference.name || *kind != group_kind || is_edited
 }
 
 /// Reports whether a KubeadmConfig matches, as that of a Machine that joined, or of the first one.

@@ -1,11 +1,15 @@
 //! Tests of the comparison of Machines with their control plane.
 
-use apiserver_types::{KubeadmConfig, KubeadmConfigSpec, KubeadmControlPlane, Time};
+use apiserver_types::{
+    CLONED_FROM_REVISION, KubeadmConfig, KubeadmConfigSpec, KubeadmControlPlane, TEMPLATE_DIGESTS,
+    TEMPLATE_REVISION, Time,
+};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::{ApiResource, DynamicObject};
 use serde_json::{Value, json};
 
+use super::cause::Cause;
 use super::config::{self, Start};
 use super::outdated::causes;
 use super::replica::Replica;
@@ -51,7 +55,7 @@ fn machines_as_they_were_made_match_and_what_controllers_fill_in_is_no_differenc
     let wish = control_plane(settings());
     for start in [Start::Init, Start::Join] {
         let made = config::spec(&wish, start);
-        assert_eq!(causes(&wish, &with_config(made.clone()), Timestamp::UNIX_EPOCH), [], "{start:?}");
+        assert_eq!(causes(&wish, &with_config(made.clone()), None, Timestamp::UNIX_EPOCH), [], "{start:?}");
         let mut filled = serde_json::to_value(&made).unwrap();
         filled["clusterConfiguration"]["controlPlaneEndpoint"] = json!("10.0.0.1:6443");
         filled["format"] = json!("cloud-config");
@@ -62,7 +66,7 @@ fn machines_as_they_were_made_match_and_what_controllers_fill_in_is_no_differenc
             filled[part]["discovery"] = json!({"bootstrapToken": {"token": "a.b"}});
         }
         let filled = with_config(serde_json::from_value(filled).unwrap());
-        assert_eq!(causes(&wish, &filled, Timestamp::UNIX_EPOCH), [], "{start:?}");
+        assert_eq!(causes(&wish, &filled, None, Timestamp::UNIX_EPOCH), [], "{start:?}");
     }
 }
 
@@ -91,7 +95,7 @@ fn a_change_of_the_settings_outdates_machines_that_it_concerns() {
         let new = control_plane(changed(settings(), path, value.clone()));
         for (start, expected) in [Start::Init, Start::Join].into_iter().zip(expected) {
             let machine = with_config(config::spec(&old, start));
-            let found = !causes(&new, &machine, Timestamp::UNIX_EPOCH).is_empty();
+            let found = !causes(&new, &machine, None, Timestamp::UNIX_EPOCH).is_empty();
             assert_eq!(found, expected, "{path} = {value}, {start:?}");
         }
     }
@@ -106,12 +110,27 @@ fn version_template_time_and_expiry_outdate_a_machine_with_one_line_each() {
     machine.machine.spec.infrastructure_ref.kind = "OpenStackMachine".to_owned();
     machine.infrastructure = Some(infrastructure.clone());
     let now = Timestamp::from_second(100_000).unwrap();
-    assert_eq!(causes(&wish, &machine, now), [], "an adopted object has no template");
+    assert_eq!(causes(&wish, &machine, None, now), [], "an adopted object has no template");
     let kind = "OpenStackMachineTemplate.infrastructure.cluster.x-k8s.io".to_owned();
     infrastructure.annotations_mut().insert(CLONED_FROM_GROUP_KIND.to_owned(), kind);
     infrastructure.annotations_mut().insert(CLONED_FROM_NAME.to_owned(), "t".to_owned());
     machine.infrastructure = Some(infrastructure);
-    assert_eq!(causes(&wish, &machine, now), []);
+    assert_eq!(causes(&wish, &machine, None, now), []);
+    let resource = ApiResource::erase::<apiserver_types::OpenStackMachineTemplate>(&());
+    let mut template = DynamicObject::new("t", &resource);
+    assert_eq!(causes(&wish, &machine, Some(&template), now), []);
+    template.annotations_mut().insert(TEMPLATE_REVISION.to_owned(), "2".to_owned());
+    let found: Vec<String> =
+        causes(&wish, &machine, Some(&template), now).iter().map(ToString::to_string).collect();
+    assert_eq!(found, ["OpenStackMachine is not up-to-date"], "the template was edited");
+    let made = machine.infrastructure.as_mut().unwrap();
+    made.annotations_mut().insert(CLONED_FROM_REVISION.to_owned(), "2".to_owned());
+    assert_eq!(causes(&wish, &machine, Some(&template), now), []);
+    template.annotations_mut().remove(TEMPLATE_REVISION);
+    assert_eq!(causes(&wish, &machine, Some(&template), now), [], "it was deleted and created again");
+    template.annotations_mut().insert(TEMPLATE_DIGESTS.to_owned(), "1:a,2:b".to_owned());
+    let found = causes(&wish, &machine, Some(&template), now);
+    assert_eq!(found, [Cause::Infrastructure("OpenStackMachine".to_owned())], "it was edited back");
     wish.spec.version = "v1.34.0".to_owned();
     wish.spec.machine_template.spec.infrastructure_ref.name = "other".to_owned();
     let rollout = json!({"after": "1970-01-01T12:00:00Z", "before": {"certificatesExpiryDays": 7}});
@@ -126,6 +145,6 @@ fn version_template_time_and_expiry_outdate_a_machine_with_one_line_each() {
         "spec.rollout.after has passed",
         "the certificates expire in less than 7 days",
     ];
-    let found: Vec<String> = causes(&wish, &machine, now).iter().map(ToString::to_string).collect();
+    let found: Vec<String> = causes(&wish, &machine, None, now).iter().map(ToString::to_string).collect();
     assert_eq!(found, expected);
 }

@@ -1,6 +1,6 @@
 //! Replicas: the Machines of a control plane, each with its bootstrap and its infrastructure object.
 
-use apiserver_types::{ConditionStatus, KubeadmConfig, KubeadmControlPlane, Machine};
+use apiserver_types::{ConditionStatus, IntOrString, KubeadmConfig, KubeadmControlPlane, Machine};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
@@ -19,6 +19,9 @@ pub(super) const NODE_LABELS: &str = "NodeKubeadmLabelsAndTaintsSet";
 
 /// Annotation of control plane Machines that holds their deletion until etcd no longer needs them.
 pub(super) const HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
+
+/// Smallest number of Machines of which one can go before its replacement comes. Upstream's limit.
+const MIN_WITHOUT_SURGE: usize = 3;
 
 /// Machine of a control plane, with its objects.
 #[derive(Debug, Clone, Default)]
@@ -44,12 +47,6 @@ impl Replica {
     /// Reports whether the Machine is to be replaced. One that is being deleted is not.
     pub(super) fn is_outdated(&self) -> bool {
         !self.is_deleting() && !self.causes.is_empty()
-    }
-
-    /// Reports whether the Machine has another version or other settings of kubeadm. A new Machine would join with
-    /// those, before the workload cluster is prepared for them.
-    pub(super) fn has_other_settings(&self) -> bool {
-        self.is_outdated() && self.causes.iter().any(Cause::is_of_settings)
     }
 
     /// Returns the name of the Machine's Node.
@@ -104,6 +101,12 @@ impl Replica {
     }
 }
 
+/// Reports whether kubeadm has labelled all Nodes. It does that at the end, which changes no Machine, so no watch wakes the
+/// control plane.
+pub(super) fn are_labelled(replicas: &[Replica]) -> bool {
+    replicas.iter().all(|it| it.node().is_none() || it.holds(NODE_LABELS))
+}
+
 /// Reports whether kubeadm runs etcd on the control plane Machines.
 pub(super) fn managed_etcd(control_plane: &KubeadmControlPlane) -> bool {
     let spec = control_plane.spec.kubeadm_config_spec.as_ref();
@@ -116,6 +119,20 @@ pub(super) fn initialized(control_plane: &KubeadmControlPlane) -> bool {
     let status = control_plane.status.as_ref();
     let initialization = status.and_then(|status| status.initialization.as_ref());
     initialization.and_then(|it| it.control_plane_initialized) == Some(true)
+}
+
+/// Returns how many Machines there may be above the desired number while Machines are replaced: 0 or 1. Fewer than three
+/// Machines have one more, because etcd has no member to spare.
+pub(super) fn surge(control_plane: &KubeadmControlPlane) -> usize {
+    let strategy = control_plane.spec.rollout.as_ref().and_then(|rollout| rollout.strategy.as_ref());
+    let value = strategy.and_then(|it| it.rolling_update.as_ref()?.max_surge.as_ref());
+    let is_zero = match value {
+        Some(IntOrString::Int(number)) => *number == 0,
+        // A text that is no number counts as 0, as in admission.
+        Some(IntOrString::String(text)) => text.parse::<i32>().unwrap_or_default() == 0,
+        None => false,
+    };
+    usize::from(!is_zero || desired_replicas(control_plane) < MIN_WITHOUT_SURGE)
 }
 
 /// Returns the desired number of Machines.
@@ -173,5 +190,25 @@ pub(super) mod examples {
         let (known, wished) = ("v1.32.0".to_owned(), "v1.33.0".to_owned());
         replica.causes = vec![Cause::Version { known, wished }];
         replica
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::ConditionStatus;
+
+    use super::examples::{healthy, replica, set};
+    use super::*;
+
+    /// Such a Machine was not ready for up to ten minutes after kubeadm had labelled its Node.
+    #[test]
+    fn a_node_without_labels_is_looked_at_again_soon() {
+        let mut joined = healthy("a", 1);
+        assert!(!are_labelled(std::slice::from_ref(&joined)));
+        set(&mut joined, NODE_LABELS, ConditionStatus::False);
+        assert!(!are_labelled(&[joined.clone(), replica("b", 2)]));
+        set(&mut joined, NODE_LABELS, ConditionStatus::True);
+        // The other one boots, and its Node will change its Machine.
+        assert!(are_labelled(&[joined, replica("b", 2)]));
     }
 }

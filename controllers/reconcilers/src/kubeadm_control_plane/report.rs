@@ -12,7 +12,7 @@ use super::decide::Step;
 use super::observe::Observed;
 use super::outdated::timestamp;
 use super::replica::{Replica, managed_etcd};
-use super::{add_ons, available, health, last_remediation, rolling_out, scaling};
+use super::{add_ons, available, health, remediation_record, rolling_out, scaling};
 use crate::CONTROL_PLANE_LABEL;
 use crate::aggregate::{NAMES, Source, Target, aggregate, list_names, plural};
 use crate::{CLUSTER_NAME_LABEL, machine_versions, paused};
@@ -41,7 +41,7 @@ pub(super) fn report(
     let generation = control_plane.metadata.generation;
     let initialized = is_initialized(control_plane, observed);
     let conditions = conditions(control_plane, observed, outcome, initialized, now);
-    let remediation = last_remediation::find(control_plane, &observed.replicas);
+    let remediation = remediation_record::last(control_plane, &observed.replicas);
     let status = control_plane.status.get_or_insert_default();
     counters(status, observed);
     status.last_remediation = remediation.or_else(|| status.last_remediation.take());
@@ -53,10 +53,15 @@ pub(super) fn report(
     for condition in conditions {
         set_condition(known, condition.at_generation(generation));
     }
-    if outcome.is_ok() {
+    if is_success(outcome) {
         status.observed_generation = generation;
     }
     super::deprecated::report(control_plane, observed, outcome, initialized, now);
+}
+
+/// Reports whether a pass has succeeded. One without a connection, or that leaves the Machines to another owner, has not.
+fn is_success(outcome: &Outcome) -> bool {
+    !matches!(outcome, Err(_) | Ok(Step::WaitForConnection(_) | Step::Refuse(_) | Step::RefuseAdoption(_)))
 }
 
 fn counters(status: &mut apiserver_types::KubeadmControlPlaneStatus, observed: &Observed) {
@@ -90,7 +95,7 @@ fn conditions(
     conditions.extend(waiting(control_plane, observed, outcome, now));
     conditions.extend(health::conditions(control_plane, observed, now));
     conditions.extend(add_ons::condition(control_plane, observed.add_ons.as_ref(), now));
-    conditions.push(rolling_out::condition(observed, now));
+    conditions.push(rolling_out::condition(observed, outcome, now));
     conditions.push(scaling::remediating(observed, now));
     conditions.push(scaling::down(control_plane, observed, outcome, now));
     conditions.push(scaling::up(control_plane, observed, outcome, now));

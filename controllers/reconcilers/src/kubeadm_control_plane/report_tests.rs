@@ -93,10 +93,16 @@ fn d10_an_initialized_control_plane_stays_so_and_an_error_keeps_the_observed_gen
     };
     reached.workload = super::super::inspection::Workload::Reached(inspection);
     control_plane.metadata.generation = Some(3);
-    let failed = || Err(ReconcileError::waiting("Because", "because"));
-    let status = reported(&mut control_plane, &reached, &failed());
-    assert!(is_initialized(&status));
-    assert_eq!(status.observed_generation, Some(2), "the pass has failed");
+    for failed in [
+        Err(ReconcileError::waiting("Because", "because")),
+        Ok(Step::WaitForConnection("because".to_owned())),
+        Ok(Step::Refuse("because".to_owned())),
+        Ok(Step::RefuseAdoption("because".to_owned())),
+    ] {
+        let status = reported(&mut control_plane, &reached, &failed);
+        assert!(is_initialized(&status));
+        assert_eq!(status.observed_generation, Some(2), "the pass has failed: {failed:?}");
+    }
     let status = reported(&mut control_plane, &observed(Vec::new()), &Ok(Step::Nothing));
     assert!(is_initialized(&status), "it is never taken back");
     assert_eq!(status.observed_generation, Some(3));

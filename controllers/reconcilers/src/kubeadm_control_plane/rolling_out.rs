@@ -1,21 +1,17 @@
-//! Condition `RollingOut`: the causes for which Machines are to be replaced, and what a person can do about them.
+//! Condition `RollingOut`: the causes for which Machines are replaced, and what keeps the next one from it.
 
 use std::collections::BTreeSet;
 
 use apiserver_types::{Condition, ConditionStatus, Time};
 
 use super::cause::Cause;
+use super::decide::Step;
 use super::observe::Observed;
 use super::replica::Replica;
+use super::report::Outcome;
 
-/// Sentence on rollouts that a person has to make.
-const NO_ROLLOUT: &str = "* This version of Capstan does not replace Machines of a control plane by itself";
-
-/// Sentence on the deletion of the only Machine.
-const ONLY_MACHINE: &str = "Scale to 3 first: the only Machine has all data of the cluster";
-
-/// Returns whether Machines are to be replaced, and for which causes.
-pub(super) fn condition(observed: &Observed, now: &Time) -> Condition {
+/// Returns whether Machines are replaced, and for which causes.
+pub(super) fn condition(observed: &Observed, outcome: &Outcome, now: &Time) -> Condition {
     let kind = "RollingOut";
     let outdated: Vec<&Replica> = observed.replicas.iter().filter(|it| it.is_outdated()).collect();
     if outdated.is_empty() {
@@ -24,95 +20,65 @@ pub(super) fn condition(observed: &Observed, now: &Time) -> Condition {
     let causes: BTreeSet<&Cause> = outdated.iter().flat_map(|it| &it.causes).collect();
     let bullets = causes.iter().map(|cause| format!("* {cause}"));
     let first = format!("Rolling out {} not up-to-date replicas", outdated.len());
-    let last = remedies(&causes, observed.replicas.len() == 1);
-    let lines: Vec<String> = std::iter::once(first).chain(bullets).chain([last]).collect();
+    if let Ok(Step::Hold(hold)) = outcome {
+        let message = hold.text(&first, &bullets.collect::<Vec<_>>());
+        return Condition::new(kind, ConditionStatus::True, hold.reason, &message, now.clone());
+    }
+    let obstacles = obstacles(outcome).into_iter().map(|reason| format!("* Waiting: {reason}"));
+    let lines: Vec<String> = std::iter::once(first).chain(bullets).chain(obstacles).collect();
     Condition::new(kind, ConditionStatus::True, "RollingOut", &lines.join("\n"), now.clone())
 }
 
-/// Returns what a person can do about the causes of a rollout.
-fn remedies(causes: &BTreeSet<&Cause>, is_only: bool) -> String {
-    let mut sentences = vec![NO_ROLLOUT.to_owned()];
-    // While a change of the settings waits to be undone, no deleted Machine is made again.
-    let blocks = causes.iter().any(|cause| cause.is_of_settings());
-    let due = causes.iter().filter(|cause| !blocks || cause.is_of_settings());
-    for remedy in due.map(|cause| cause.remedy()) {
-        if !sentences.contains(&remedy) {
-            sentences.push(remedy);
-        }
+/// Returns what keeps the next Machine from being replaced.
+fn obstacles(outcome: &Outcome) -> Vec<String> {
+    match outcome {
+        Err(error) => vec![error.to_string()],
+        Ok(Step::Block(blocked)) => blocked.reasons.clone(),
+        Ok(Step::WaitForConnection(reason) | Step::WaitForCertificates(reason)) => vec![reason.clone()],
+        Ok(_) => Vec::new(),
     }
-    if is_only && !blocks && causes.iter().any(|cause| cause.needs_new_machines()) {
-        sentences.push(ONLY_MACHINE.to_owned());
-    }
-    sentences.join(". ")
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::preflight::Blocked;
     use super::super::replica::examples::{healthy, outdated};
     use super::*;
-
-    fn observed(replicas: Vec<Replica>) -> Observed {
-        Observed { replicas, ..Observed::default() }
-    }
-
-    /// A user who had set `spec.rollout.after` read that a change of the version had to be undone.
-    #[test]
-    fn d5_each_cause_of_a_rollout_has_its_own_words_and_its_own_remedy() {
-        let version = |known: &str| Cause::Version { known: known.to_owned(), wished: "v1.33.0".to_owned() };
-        let of_kind = || Cause::Infrastructure("OpenStackMachine".to_owned());
-        let table = [
-            (
-                vec![version("v1.32.0"), version("v1.31.0")],
-                "Undo the change of spec.version: no Machine is made until then",
-            ),
-            (vec![Cause::Config], "Undo the change of spec.kubeadmConfigSpec: no Machine is made until then"),
-            (
-                vec![of_kind()],
-                "For the template of the OpenStackMachine, delete the Machines one at a time: each is made again from it",
-            ),
-            (
-                vec![Cause::After],
-                "For spec.rollout.after, delete the Machines one at a time, or remove the field",
-            ),
-            (
-                vec![Cause::Expiry(30)],
-                "For the certificates, run \"kubeadm certs renew all\" on the Nodes and restart their static pods, or delete \
-                the Machines one at a time. Renewed certificates are noticed within a day",
-            ),
-        ];
-        for (causes, expected) in table {
-            let (mut a, mut b) = (healthy("a", 1), healthy("b", 1));
-            a.causes = causes.clone();
-            b.causes = causes.last().cloned().into_iter().collect();
-            let found = condition(&observed(vec![a, b]), &Time::default());
-            let last = found.message.lines().last().unwrap();
-            assert_eq!(last, format!("{NO_ROLLOUT}. {expected}"), "{causes:?}");
-            assert!(found.message.contains(&format!("\n* {}\n", causes[0])), "{}", found.message);
-        }
-        let mut only = healthy("a", 1);
-        only.causes = vec![Cause::After, Cause::Config];
-        let message = condition(&observed(vec![only.clone()]), &Time::default()).message;
-        let lines: Vec<&str> = message.lines().collect();
-        assert_eq!(lines[1..3], ["* KubeadmConfig is not up-to-date", "* spec.rollout.after has passed"]);
-        assert!(!message.contains("delete the Machines") && !message.contains(ONLY_MACHINE), "{message}");
-        assert!(message.contains("Undo the change of spec.kubeadmConfigSpec"), "{message}");
-        only.causes = vec![Cause::After];
-        let message = condition(&observed(vec![only]), &Time::default()).message;
-        assert!(message.ends_with(ONLY_MACHINE), "{message}");
-    }
+    use crate::rollout_gate::Hold;
 
     #[test]
-    fn a_rollout_that_is_not_made_is_shown_with_its_causes() {
+    fn d5_a_rollout_is_shown_with_its_causes_the_version_first() {
         let now = Time::default();
         let mut other = outdated(healthy("a", 1));
-        other.causes.insert(0, Cause::Config);
-        let found = condition(&observed(vec![other, outdated(healthy("b", 1)), healthy("c", 1)]), &now);
-        assert_eq!(found.status, ConditionStatus::True);
-        let start = "Rolling out 2 not up-to-date replicas\n* Version v1.32.0, v1.33.0 required\n* KubeadmConfig is not";
-        assert!(
-            found.message.starts_with(start) && found.message.contains("does not replace"),
-            "{}",
-            found.message
-        );
+        other.causes.insert(0, Cause::Expiry(30));
+        other.causes.push(Cause::Config);
+        let replicas = vec![other, outdated(healthy("b", 1)), healthy("c", 1)];
+        let found = condition(&Observed { replicas, ..Observed::default() }, &Ok(Step::Nothing), &now);
+        let expected = "Rolling out 2 not up-to-date replicas\n* Version v1.32.0, v1.33.0 required\n* KubeadmConfig is not \
+            up-to-date\n* the certificates expire in less than 30 days";
+        assert_eq!((found.status, found.message.as_str()), (ConditionStatus::True, expected));
+        let none = condition(&Observed::default(), &Ok(Step::Nothing), &now);
+        assert_eq!((none.status, none.reason.as_str()), (ConditionStatus::False, "NotRollingOut"));
+    }
+
+    #[test]
+    fn a_rollout_that_is_held_has_the_reason_of_the_hold() {
+        let observed = Observed { replicas: vec![outdated(healthy("a", 1))], ..Observed::default() };
+        let hold = Hold { reason: "RolloutBlocked", message: "The policy says so".to_owned(), wait: None };
+        let found = condition(&observed, &Ok(Step::Hold(hold)), &Time::default());
+        let expected = "Rolling out 1 not up-to-date replicas is blocked: The policy says so\n* Version v1.32.0, v1.33.0 \
+            required";
+        assert_eq!((found.reason.as_str(), found.message.as_str()), ("RolloutBlocked", expected));
+    }
+
+    #[test]
+    fn a_rollout_that_waits_says_for_what() {
+        let observed = Observed { replicas: vec![outdated(healthy("a", 1))], ..Observed::default() };
+        let reasons = vec!["ConfigMap kube-system/kubeadm-config does not exist".to_owned()];
+        let interval = std::time::Duration::ZERO;
+        let blocked = Blocked { reasons, interval, is_unhealthy: false, is_up: true };
+        let found = condition(&observed, &Ok(Step::Block(blocked)), &Time::default());
+        let last = found.message.lines().last();
+        assert_eq!(last, Some("* Waiting: ConfigMap kube-system/kubeadm-config does not exist"));
     }
 }

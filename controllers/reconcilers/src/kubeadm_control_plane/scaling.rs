@@ -7,6 +7,7 @@ use super::decide::Step;
 use super::hook::Departure;
 use super::observe::Observed;
 use super::outdated::timestamp;
+use super::remediation::OWNER_REMEDIATED;
 use super::replica::{Replica, desired_replicas};
 use super::report::Outcome;
 use crate::aggregate::{NAMES, list_names, plural};
@@ -14,19 +15,14 @@ use crate::aggregate::{NAMES, list_names, plural};
 /// Time after which the deletion of a Machine is reported. Upstream's.
 const SLOW: SignedDuration = SignedDuration::from_mins(15);
 
-/// Sentence on remediation that a person has to make.
-const NO_REMEDIATION: &str = "This version of Capstan does not remediate Machines of a control plane by itself. \
-                              Repair or delete the Machine";
-
 fn new(kind: &str, status: ConditionStatus, reason: &str, message: &str, now: &Time) -> Condition {
     Condition::new(kind, status, reason, message, now.clone())
 }
 
-/// Returns whether unhealthy Machines are to be replaced.
+/// Returns whether unhealthy Machines are replaced, each with what its condition says.
 pub(super) fn remediating(observed: &Observed, now: &Time) -> Condition {
     let kind = "Remediating";
-    let asked: Vec<String> =
-        observed.replicas.iter().filter(|it| it.needs_remediation()).map(Replica::name).collect();
+    let asked: Vec<&Replica> = observed.replicas.iter().filter(|it| it.needs_remediation()).collect();
     if asked.is_empty() {
         let unhealthy = observed.replicas.iter().filter(|it| it.fails("HealthCheckSucceeded"));
         let names: Vec<String> = unhealthy.map(Replica::name).collect();
@@ -36,8 +32,18 @@ pub(super) fn remediating(observed: &Observed, now: &Time) -> Condition {
         };
         return new(kind, ConditionStatus::False, "NotRemediating", &message, now);
     }
-    let message = format!("* {}: {NO_REMEDIATION}", listed(&asked));
-    new(kind, ConditionStatus::True, "Remediating", &message, now)
+    let mut folded: Vec<(&str, Vec<String>)> = Vec::new();
+    for replica in asked {
+        let condition = replica.machine.condition(OWNER_REMEDIATED);
+        let text = condition.map_or("", |it| if it.message.is_empty() { &it.reason } else { &it.message });
+        match folded.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, names)) => names.push(replica.name()),
+            None => folded.push((text, vec![replica.name()])),
+        }
+    }
+    let lines: Vec<String> =
+        folded.iter().map(|(text, names)| format!("* {}: {text}", listed(names))).collect();
+    new(kind, ConditionStatus::True, "Remediating", &lines.join("\n"), now)
 }
 
 fn listed(names: &[String]) -> String {
@@ -57,8 +63,8 @@ pub(super) fn up(
     let (current, desired) = (made(observed, outcome), desired_replicas(control_plane));
     let obstacle = obstacle(control_plane, observed, outcome);
     if current >= desired {
-        let message =
-            obstacle.map(|it| format!("Scaling up would be blocked because {it}")).unwrap_or_default();
+        let of_template = obstacle.map(|it| format!("Scaling up would be blocked because {it}"));
+        let message = of_template.or_else(|| blocked(outcome, true)).unwrap_or_default();
         return new(kind, ConditionStatus::False, "NotScalingUp", &message, now);
     }
     let first = format!("Scaling up from {} to {desired} replicas", observed.replicas.len());
@@ -68,6 +74,14 @@ pub(super) fn up(
     };
     let message = with_blockers(first, outcome);
     new(kind, ConditionStatus::True, "ScalingUp", &message, now)
+}
+
+/// Returns what keeps a rollout from making or from deleting a Machine, although the number is right.
+fn blocked(outcome: &Outcome, is_up: bool) -> Option<String> {
+    let Ok(Step::Block(blocked)) = outcome else { return None };
+    let lines: Vec<String> = blocked.reasons.iter().map(|reason| format!("* {reason}")).collect();
+    let operation = if is_up { "A new Machine" } else { "The deletion of a Machine" };
+    (blocked.is_up == is_up).then(|| format!("{operation} is blocked because:\n{}", lines.join("\n")))
 }
 
 /// Returns the number of Machines, with the one that this pass made.
@@ -110,10 +124,10 @@ pub(super) fn down(
     if current <= desired {
         // A Machine that a person deletes may wait for etcd, and nothing else says for what.
         let message = match outcome {
-            Ok(Step::Depart(Departure::Wait(reason) | Departure::WaitForBalancer(reason))) => reason.as_str(),
-            _ => "",
+            Ok(Step::Depart(Departure::Wait(reason) | Departure::WaitForBalancer(reason))) => reason.clone(),
+            _ => blocked(outcome, false).unwrap_or_default(),
         };
-        return new(kind, ConditionStatus::False, "NotScalingDown", message, now);
+        return new(kind, ConditionStatus::False, "NotScalingDown", &message, now);
     }
     let mut message = with_blockers(format!("Scaling down from {current} to {desired} replicas"), outcome);
     for line in slow_deletions(&observed.replicas, now) {
@@ -155,7 +169,6 @@ fn with_blockers(first: String, outcome: &Outcome) -> String {
             vec![reason.clone()]
         }
         Ok(Step::WaitForCluster(reason)) => vec![(*reason).to_owned()],
-        Ok(Step::WaitForRollout) => vec!["Waiting for the rollout of the existing Machines".to_owned()],
         Ok(_) => Vec::new(),
     };
     let is_told = |reason: &&String| !first.contains(reason.as_str());
@@ -165,18 +178,10 @@ fn with_blockers(first: String, outcome: &Outcome) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::observe::examples::observed;
     use super::super::preflight::Blocked;
     use super::super::replica::examples::{healthy, set};
     use super::*;
-
-    fn observed(replicas: Vec<Replica>) -> Observed {
-        let template = kube::api::DynamicObject {
-            types: None,
-            metadata: Default::default(),
-            data: serde_json::Value::Null,
-        };
-        Observed { replicas, template: Some(template), ..Observed::default() }
-    }
 
     #[test]
     fn scaling_shows_both_numbers_and_what_blocks_it() {
@@ -191,7 +196,7 @@ mod tests {
             (ConditionStatus::True, "Scaling up from 1 to 3 replicas")
         );
         let reasons = vec!["Machine a is not healthy".to_owned()];
-        let blocked = Blocked { reasons, interval: Default::default(), is_unhealthy: true };
+        let blocked = Blocked { reasons, interval: Default::default(), is_unhealthy: true, is_up: true };
         let found = up(&control_plane, &one, &Ok(Step::Block(blocked)), &now);
         let expected = "Scaling up from 1 to 3 replicas is blocked because:\n* Machine a is not healthy";
         assert_eq!(found.message, expected);
@@ -233,15 +238,36 @@ mod tests {
     }
 
     #[test]
-    fn a_remediation_that_is_not_made_is_shown() {
+    fn a_rollout_that_waits_is_explained_by_the_operation_that_it_waits_with() {
+        let now = Time::default();
+        let mut control_plane = KubeadmControlPlane::default();
+        control_plane.spec.replicas = Some(1);
+        let one = observed(vec![healthy("a", 1)]);
+        for is_up in [true, false] {
+            let reasons = vec!["Machine a is not healthy".to_owned()];
+            let blocked = Blocked { reasons, interval: Default::default(), is_unhealthy: true, is_up };
+            let outcome = Ok(Step::Block(blocked));
+            let (up, down) =
+                (up(&control_plane, &one, &outcome, &now), down(&control_plane, &one, &outcome, &now));
+            assert_eq!((up.status, down.status), (ConditionStatus::False, ConditionStatus::False));
+            assert_eq!((!up.message.is_empty(), !down.message.is_empty()), (is_up, !is_up));
+        }
+    }
+
+    #[test]
+    fn d10_a_remediation_is_shown_with_what_the_machines_say_of_it() {
         let now = Time::default();
         let mut unhealthy = healthy("a", 1);
         set(&mut unhealthy, "HealthCheckSucceeded", ConditionStatus::False);
         let found = remediating(&observed(vec![unhealthy.clone()]), &now);
         assert_eq!(found.status, ConditionStatus::False);
         set(&mut unhealthy, "OwnerRemediated", ConditionStatus::False);
-        let found = remediating(&observed(vec![unhealthy]), &now);
-        assert_eq!(found.status, ConditionStatus::True);
-        assert!(found.message.starts_with("* Machine a: "), "{}", found.message);
+        let mut other = unhealthy.clone();
+        other.machine.metadata.name = Some("b".to_owned());
+        let found = remediating(&observed(vec![unhealthy, other, healthy("c", 1)]), &now);
+        assert_eq!(
+            (found.status, found.message.as_str()),
+            (ConditionStatus::True, "* Machines a, b: Reason")
+        );
     }
 }

@@ -4,13 +4,13 @@ use apiserver_types::{KubeadmControlPlane, Machine};
 use controllers_runtime::{ControllerContext, ReconcileError};
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::{Api, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::desired;
 use super::observe::Observed;
 use super::replica::Replica;
 use crate::applied::Applied;
-use crate::templates;
+use crate::{deletion_timeouts, templates};
 
 /// API group of KubeadmConfigs.
 const CONFIG_GROUP: &str = "bootstrap.cluster.x-k8s.io";
@@ -62,7 +62,7 @@ async fn apply_machine(
 }
 
 /// Applies labels and annotations to the KubeadmConfig and the infrastructure object.
-async fn apply_metadata(
+pub(super) async fn apply_metadata(
     context: &ControllerContext,
     applied: &Applied,
     control_plane: &KubeadmControlPlane,
@@ -113,31 +113,31 @@ async fn update_deleting(
     control_plane: &KubeadmControlPlane,
     replica: &mut Replica,
 ) -> Result<(), ReconcileError> {
-    let template = &control_plane.spec.machine_template.spec;
-    let mut change = json!({});
-    if let Some(deletion) = template.deletion.as_ref().filter(|it| lacks(&replica.machine, it)) {
-        change["deletion"] = json!(deletion);
-    }
-    if template.taints.is_some() && template.taints != replica.machine.spec.taints {
-        change["taints"] = json!(template.taints);
-    }
-    if change.as_object().is_some_and(serde_json::Map::is_empty) {
-        return Ok(());
-    }
+    let Some(change) = deleting_machine(control_plane, &replica.machine) else { return Ok(()) };
     let namespace = control_plane.namespace().unwrap_or_default();
     let api: Api<Machine> = Api::namespaced(context.client.clone(), &namespace);
-    let change = json!({"metadata": {"resourceVersion": replica.machine.resource_version()}, "spec": change});
     replica.machine = api.patch(&replica.name(), &PatchParams::default(), &Patch::Merge(&change)).await?;
     Ok(())
 }
 
-/// Reports whether a Machine has other timeouts than those that are set.
-fn lacks(machine: &Machine, wish: &apiserver_types::MachineDeletionSpec) -> bool {
-    let current = machine.spec.deletion.clone().unwrap_or_default();
-    let differs = |wish: Option<i32>, current: Option<i32>| wish.is_some() && wish != current;
-    differs(wish.node_deletion_timeout_seconds, current.node_deletion_timeout_seconds)
-        || differs(wish.node_drain_timeout_seconds, current.node_drain_timeout_seconds)
-        || differs(wish.node_volume_detach_timeout_seconds, current.node_volume_detach_timeout_seconds)
+/// Returns the change of the timeouts and taints of a Machine that is being deleted, if there is one. Those that the
+/// control plane does not have are removed; without a timeout of its own, the deletion of a Node has the default one.
+fn deleting_machine(control_plane: &KubeadmControlPlane, live: &Machine) -> Option<Value> {
+    let template = &control_plane.spec.machine_template.spec;
+    let wanted = deletion_timeouts::wanted(template.deletion.as_ref());
+    let taints = template.taints.as_deref().unwrap_or_default();
+    let is_current = deletion_timeouts::is_current(live, &wanted)
+        && live.spec.taints.as_deref().unwrap_or_default() == taints;
+    let change = || {
+        json!({
+            "metadata": {"resourceVersion": live.resource_version()},
+            "spec": {
+                "deletion": deletion_timeouts::patch(&wanted),
+                "taints": template.taints,
+            },
+        })
+    };
+    (!is_current).then(change)
 }
 
 #[cfg(test)]
@@ -161,11 +161,7 @@ mod tests {
     }
 
     /// Synchronizes a Machine. Returns it as it is stored then.
-    async fn synchronized(
-        api: &FakeApi,
-        is_deleting: bool,
-        control_plane: &KubeadmControlPlane,
-    ) -> serde_json::Value {
+    async fn synchronized(api: &FakeApi, is_deleting: bool, control_plane: &KubeadmControlPlane) -> Value {
         let deleted = is_deleting.then_some("2026-11-26T10:00:00Z");
         let reference = json!({"apiGroup": "g", "kind": "K", "name": "a"});
         let machine = json!({"metadata": {"deletionTimestamp": deleted}, "spec": {"clusterName": "blue", "version": "v1.33.0",
@@ -207,5 +203,23 @@ mod tests {
         assert_eq!(machine["spec"]["taints"][0]["key"], "k");
         assert!(machine["spec"]["readinessGates"].is_null());
         assert!(machine["metadata"]["labels"].is_null() && machine["metadata"]["annotations"].is_null());
+    }
+
+    #[test]
+    fn d4_a_machine_that_is_being_deleted_loses_the_timeouts_and_taints_that_the_control_plane_lost() {
+        let reference = json!({"apiGroup": "g", "kind": "K", "name": "a"});
+        let taints = json!([{"key": "k", "effect": "NoSchedule", "propagation": "Always"}]);
+        let deletion = json!({"nodeDrainTimeoutSeconds": 60, "nodeDeletionTimeoutSeconds": 10});
+        let spec = json!({"clusterName": "blue", "bootstrap": {}, "infrastructureRef": reference,
+            "deletion": deletion, "taints": taints});
+        let live: Machine = serde_json::from_value(json!({"metadata": {"name": "a"}, "spec": spec})).unwrap();
+        let mut wish = control_plane();
+        assert_eq!(deleting_machine(&wish, &live), None);
+        let template = &mut wish.spec.machine_template.spec;
+        (template.deletion, template.taints) = (None, None);
+        let deletion = json!({"nodeDrainTimeoutSeconds": null, "nodeVolumeDetachTimeoutSeconds": null,
+            "nodeDeletionTimeoutSeconds": 10});
+        let change = deleting_machine(&wish, &live).unwrap();
+        assert_eq!(change["spec"], json!({"deletion": deletion, "taints": null}));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apiserver_types::{Cluster, KubeadmControlPlane, Machine};
+use apiserver_types::{Cluster, KubeadmControlPlane, Machine, OpenStackMachineTemplate};
 use controllers_runtime::{ControllerContext, ReconcileLoop};
 use controllers_workload::WorkloadChange;
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::KubeadmControlPlaneReconciler;
 use crate::CONTROL_PLANE_LABEL;
-use crate::object_refs::concerned;
+use crate::change_predicate::ChangePredicate;
+use crate::object_refs::{concerned, is_of};
 use crate::workload_changes;
 
 /// Number of control planes that are reconciled at the same time. A pass waits for calls to a workload cluster.
@@ -39,9 +40,21 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         let name = reference.filter(|it| it.kind == "KubeadmControlPlane").map(|it| it.name.clone());
         concerned(&known, &cluster, |it: &KubeadmControlPlane| Some(it.name_any()) == name)
     };
+    let (templates, predicate) = (controller.store(), ChangePredicate::default());
+    let of_template = move |template: OpenStackMachineTemplate| {
+        if !predicate.is_new(&template) {
+            return Vec::new();
+        }
+        let name = template.name_any();
+        concerned(&templates, &template, |it: &KubeadmControlPlane| {
+            let reference = &it.spec.machine_template.spec.infrastructure_ref;
+            is_of::<OpenStackMachineTemplate>(reference) && reference.name == name
+        })
+    };
     let changes = workload_changes::stream(&context.workloads);
     let controller = controller
         .watches(Api::<Machine>::all(client.clone()), of_machine)
+        .watches(Api::<OpenStackMachineTemplate>::all(client.clone()), of_template)
         .watches(Api::<Cluster>::all(client), of_cluster)
         .triggered_by(changes, move |change| of_workload(&known_too, change.as_ref()));
     let reconciler = Arc::new(KubeadmControlPlaneReconciler::new(context));

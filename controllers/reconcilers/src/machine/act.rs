@@ -218,6 +218,7 @@ impl Actor<'_> {
             },
             (Err(error), _) | (_, Err(error)) => Outcome::Failed(error),
         };
+        let outcome = self.fenced(machine, observed, outcome).await;
         let events = &self.context.events;
         match &outcome {
             Outcome::Done if reached(machine, "DrainingSucceeded") => {}

@@ -104,7 +104,7 @@ pub(super) fn updating(machine: &Machine, observed: &Observed, now: &Time) -> Co
 }
 
 /// Returns the condition of the deletion: its stage is the reason.
-pub(super) fn deleting(machine: &Machine, step: &Step, now: &Time) -> Condition {
+pub(super) fn deleting(machine: &Machine, observed: &Observed, step: &Step, now: &Time) -> Condition {
     if machine.metadata.deletion_timestamp.is_none() {
         return Condition::new("Deleting", ConditionStatus::False, "NotDeleting", "", now.clone());
     }
@@ -133,6 +133,10 @@ pub(super) fn deleting(machine: &Machine, step: &Step, now: &Time) -> Condition 
         Step::WaitForNode(outcome) => ("DeletingNode", text("Error deleting Node", outcome, "")),
         Step::Release => ("DeletionCompleted", "Deletion completed".to_owned()),
         _ => ("Deleting", "Deletion started".to_owned()),
+    };
+    let message = match &observed.error {
+        Some(error) => format!("{message}\n{error}"),
+        None => message,
     };
     Condition::new("Deleting", ConditionStatus::True, reason, &message, now.clone())
 }
@@ -170,6 +174,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_deletion_that_is_refused_says_so() {
+        let mut machine = Machine::default();
+        let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH);
+        machine.metadata.deletion_timestamp = Some(now);
+        let error = Some("OpenStackMachine m: denied by policy keep".to_owned());
+        let observed = Observed { error, ..Observed::default() };
+        let found = deleting(&machine, &observed, &Step::DeleteInfrastructure, &Time::default()).message;
+        assert_eq!(
+            found,
+            "Waiting for OpenStackMachine to be deleted\nOpenStackMachine m: denied by policy keep"
+        );
+    }
+
+    #[test]
     fn a_drain_that_fails_names_the_setting_that_ends_it() {
         let mut machine: Machine = serde_json::from_value(json!({
             "metadata": {"deletionTimestamp": "2026-11-26T10:00:00Z"},
@@ -179,7 +197,8 @@ mod tests {
         }))
         .unwrap();
         let step = Step::Wait(Stage::Drain, Outcome::Failed("not connected".to_owned()));
-        let message = |machine: &Machine| deleting(machine, &step, &Time::default()).message;
+        let observed = Observed::default();
+        let message = |machine: &Machine| deleting(machine, &observed, &step, &Time::default()).message;
         let begin = "Error draining Node: not connected (started at 2026-11-26T10:00:01Z)";
         assert_eq!(
             message(&machine),

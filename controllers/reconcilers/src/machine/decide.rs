@@ -155,7 +155,7 @@ fn adoption(machine: &Machine, observed: &Observed) -> Option<Step> {
     let cluster = observed.cluster.as_ref()?;
     let name = cluster.name_any();
     let labelled = machine.labels().get(CLUSTER_NAME_LABEL) == Some(&name);
-    let alone = is_standalone(machine) && !ownership::is_owned(machine, cluster);
+    let alone = is_standalone(machine) && !ownership::is_adopted(&machine.metadata, cluster);
     if !labelled || alone {
         return Some(Step::Adopt(alone));
     }

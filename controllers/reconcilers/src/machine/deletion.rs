@@ -7,6 +7,7 @@ use kube::{Resource, ResourceExt};
 use super::decide::{Stage, Step};
 use super::node::NodeObservation;
 use super::observe::{Observed, Outcome};
+use crate::deletion_timeouts::NODE_DELETION_TIMEOUT;
 use crate::ownership::{self, Adoption};
 
 /// Prefix of annotations that hold a deletion before the Node is drained.
@@ -20,9 +21,6 @@ const NO_DRAIN: &str = "machine.cluster.x-k8s.io/exclude-node-draining";
 
 /// Annotation that skips the wait for volumes.
 const NO_VOLUMES: &str = "machine.cluster.x-k8s.io/exclude-wait-for-node-volume-detach";
-
-/// Default of `spec.deletion.nodeDeletionTimeoutSeconds`: upstream's.
-const NODE_DELETION_TIMEOUT: i32 = 10;
 
 /// Decides on the next step. Every pass starts at the top, so each step may be repeated.
 pub(super) fn next_step(machine: &Machine, observed: &Observed) -> Step {

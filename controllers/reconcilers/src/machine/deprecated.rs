@@ -4,6 +4,7 @@ use apiserver_types::{
     Condition, ConditionStatus, DeprecatedCondition, KubeadmConfig, Machine, MachineDeletionStatus,
     MachineStatus, OpenStackMachine, Time, condition,
 };
+use controllers_infrastructure::ErrorClass;
 use kube::{Resource, ResourceExt};
 
 use super::deletion::{PRE_DRAIN, PRE_TERMINATE, hooks};
@@ -15,6 +16,9 @@ use crate::object_refs::is_of;
 /// Parts of the condition Ready, as far as they are reported.
 const PARTS: [&str; 5] =
     ["InfrastructureReady", "BootstrapReady", "HealthCheckSucceeded", "OwnerRemediated", "DrainingSucceeded"];
+
+/// Errors of a cloud without room for a server. Each may last for longer than cluster-autoscaler should wait.
+const NO_ROOM: [ErrorClass; 3] = [ErrorClass::Quota, ErrorClass::NoValidHost, ErrorClass::AntiAffinity];
 
 /// Reason of a Machine whose server's object is gone. Upstream's word.
 const INVALID: &str = "InvalidConfiguration";
@@ -42,9 +46,23 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, now: &Time) {
     deprecated_conditions::set(conditions, "Ready", ready, now);
 }
 
-/// Returns reason and message of a failure that ends the Machine. It has no effect on the phase.
+/// Returns reason and message of a failure that ends the Machine, or that another group of workers may avoid. It has no
+/// effect on the phase.
 fn failure(machine: &Machine, observed: &Observed) -> Option<(String, String)> {
-    lost_server(machine, observed).or_else(|| failed_bootstrap(observed))
+    lost_server(machine, observed)
+        .or_else(|| failed_bootstrap(observed))
+        .or_else(|| without_room(machine, observed))
+}
+
+/// Returns the refusal of a server that the cloud has no room for. cluster-autoscaler takes a Machine with a failure for one
+/// that never comes: it deletes the Machine and tries another group. The failure ends when there is room.
+fn without_room(machine: &Machine, observed: &Observed) -> Option<(String, String)> {
+    if machine.spec.provider_id.is_some() || machine.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let refused = observed.infrastructure.as_ref()?.condition("InstanceReady")?;
+    let is_lasting = NO_ROOM.iter().any(|class| class.reason() == refused.reason);
+    (is_lasting && !refused.holds()).then(|| (refused.reason.clone(), refused.message.clone()))
 }
 
 /// Returns the failure of a Machine whose server's object was deleted by another client.
@@ -252,5 +270,32 @@ mod tests {
         }
         let refused = Observed { obstacle: Some("of another".to_owned()), ..Observed::default() };
         assert_eq!(failure(&machine(true), &refused), None, "the object exists");
+    }
+
+    #[test]
+    fn a_machine_that_the_cloud_has_no_room_for_has_a_failure_until_it_has_a_server() {
+        let observed = |status: &str, reason: &str| {
+            let mut server = OpenStackMachine::new("m", Default::default());
+            let condition = json!({"type": "InstanceReady", "status": status, "reason": reason, "message": "full",
+                "lastTransitionTime": "2026-11-26T10:00:00Z"});
+            server.status = serde_json::from_value(json!({"conditions": [condition]})).unwrap();
+            Observed { infrastructure: Some(server), ..Observed::default() }
+        };
+        let mut machine: Machine = serde_json::from_value(json!({
+            "spec": {"clusterName": "c", "bootstrap": {},
+                "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "OpenStackMachine",
+                    "name": "m"}},
+        }))
+        .unwrap();
+        for reason in ["QuotaExceeded", "NoCapacity", "AntiAffinityUnsatisfiable"] {
+            let expected = Some((reason.to_owned(), "full".to_owned()));
+            assert_eq!(failure(&machine, &observed("False", reason)), expected);
+        }
+        for reason in ["Building", "Throttled", "CloudUnreachable"] {
+            assert_eq!(failure(&machine, &observed("False", reason)), None, "{reason} passes");
+        }
+        assert_eq!(failure(&machine, &observed("True", "QuotaExceeded")), None);
+        machine.spec.provider_id = Some("openstack:///1".to_owned());
+        assert_eq!(failure(&machine, &observed("False", "QuotaExceeded")), None, "it has a server");
     }
 }

@@ -7,6 +7,7 @@ mod conditions;
 mod decide;
 mod deletion;
 mod deprecated;
+mod fence;
 mod first_attempts;
 mod node;
 mod node_conditions;
@@ -69,8 +70,14 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             resources: &["kubeadmcontrolplanes"],
             verbs: PolicyRule::READ,
         },
+        // The log of a server proves that it is off.
+        PolicyRule {
+            groups: &["infrastructure.cluster.x-k8s.io"],
+            resources: &["openstackclusters"],
+            verbs: PolicyRule::READ,
+        },
+        PolicyRule::CREDENTIALS,
         PolicyRule { groups: &["capstan.dev"], resources: &["machineoperations"], verbs: PolicyRule::READ },
-        PolicyRule::SECRETS,
     ],
     standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
@@ -131,11 +138,16 @@ impl MachineReconciler {
         observed.update = self.updates.of(&machine);
         let (attempts, turns) = (&self.attempts, &self.turns);
         let actor = Actor { context: &self.context, api: &api, attempts, turns };
-        let step = actor.work(&mut machine, &mut observed).await?;
-        if step == Step::Ignore {
-            return Ok(None);
+        let result = actor.work(&mut machine, &mut observed).await;
+        if matches!(&result, Ok(Step::Ignore)) || result.as_ref().is_err_and(ReconcileError::is_conflict) {
+            return result.map(|_| None);
         }
-        let machine = self.report(&api, machine, &observed, &step).await?;
+        // An error is reported with the step that it ended.
+        observed.error = result.as_ref().err().map(ToString::to_string);
+        let last = result.as_ref().ok().cloned();
+        let last = last.unwrap_or_else(|| decide::next_step(&machine, &observed));
+        let machine = self.report(&api, machine, &observed, &last).await?;
+        let step = result?;
         if step == Step::Release {
             crate::finalizers::remove(&api, &machine, FINALIZER).await?;
             self.attempts.forget(&machine.uid().unwrap_or_default());

@@ -21,6 +21,8 @@ use crate::{CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL};
 /// Objects around a Machine.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Observed {
+    /// Error that ended the steps of the pass.
+    pub error: Option<String>,
     pub cluster: Option<Cluster>,
     /// The OpenStackMachine that the Machine names, unless another owner controls it.
     pub infrastructure: Option<OpenStackMachine>,

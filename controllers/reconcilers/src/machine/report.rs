@@ -53,7 +53,9 @@ pub(super) fn report(machine: &mut Machine, observed: &Observed, step: &Step, no
         status.phase = Some(phase);
         status.last_updated = Some(now.clone());
     }
-    status.observed_generation = generation;
+    if observed.error.is_none() {
+        status.observed_generation = generation;
+    }
     deprecated::report(machine, observed, now);
 }
 
@@ -63,7 +65,7 @@ fn parts(machine: &Machine, observed: &Observed, step: &Step, now: &Time) -> Vec
         conditions::bootstrap(machine, observed, now),
         conditions::infrastructure(machine, observed, now),
         conditions::updating(machine, observed, now),
-        conditions::deleting(machine, step, now),
+        conditions::deleting(machine, observed, step, now),
         paused::condition(machine, observed.cluster.as_ref(), now),
     ];
     parts.extend(node_conditions::conditions(machine, observed, now));

@@ -9,11 +9,11 @@ use crate::machine_deployment::sameness;
 /// Returns the condition; `None` for a Machine that no MachineDeployment owns.
 pub(super) fn condition(machine: &Machine, observed: &Observed, now: &Time) -> Option<Condition> {
     let (set, deployment) = observed.set.as_ref().zip(observed.deployment.as_ref())?;
-    let mut lines = sameness::differences(&set.spec.template.spec, &deployment.spec.template.spec);
+    let mut lines = sameness::differences(set, deployment);
     let created = set.metadata.creation_timestamp.as_ref().map(|time| time.0);
     let expired = sameness::rollout_after(deployment, observed.now);
     if expired.is_some_and(|after| created.is_none_or(|created| created < after)) {
-        lines.push("MachineDeployment spec.rolloutAfter expired".to_owned());
+        lines.push(sameness::EXPIRED.to_owned());
     }
     let (status, reason) = match (lines.is_empty(), other_kubelet(machine)) {
         (false, _) => (ConditionStatus::False, "NotUpToDate"),

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use apiserver_types::{
-    Cluster, KubeadmConfig, Machine, MachineDeployment, MachineOperation, MachineSet, OpenStackMachine,
+    BOOTSTRAP_REVISION, Cluster, INFRASTRUCTURE_REVISION, KubeadmConfig, Machine, MachineDeployment,
+    MachineOperation, MachineSet, OpenStackMachine,
 };
 use controllers_runtime::{ControllerContext, ReconcileLoop};
 use controllers_workload::WorkloadChange;
@@ -61,7 +62,10 @@ fn triggers(context: &ControllerContext, updates: &Arc<Updates>) -> ReconcileLoo
     };
     let (known, predicate) = (controller.store(), ChangePredicate::default());
     let of_deployment = move |deployment: MachineDeployment| {
-        if !predicate.is_new_with(&deployment, &deployment.annotations().get(machine_labels::REVISION)) {
+        // Its revisions decide on the condition `UpToDate`.
+        let revisions = [machine_labels::REVISION, BOOTSTRAP_REVISION, INFRASTRUCTURE_REVISION];
+        let revisions = revisions.map(|key| deployment.annotations().get(key));
+        if !predicate.is_new_with(&deployment, &revisions) {
             return Vec::new();
         }
         let name = deployment.name_any();

@@ -1,8 +1,10 @@
 //! Effects of the steps of a MachineDeployment.
 
+use std::collections::BTreeMap;
+
+use apiserver_types::rollout_settings::PROGRESS;
 use apiserver_types::{MachineDeployment, MachineSet};
 use controllers_runtime::{ControllerContext, ReconcileError, Severity};
-use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
@@ -10,10 +12,12 @@ use serde_json::{Value, json};
 use super::decide::{self, Roll, Step, TO_BE_CREATED};
 use super::desired::{self, Revision};
 use super::observe::{self, Observed};
-use super::{FINALIZER, MANAGER};
+use super::progress::Record;
+use super::{MANAGER, finalizers_of, revisions, scale_down};
 use crate::applied::Applied;
 use crate::machine_labels::{DEPLOYMENT_NAME, REVISION};
-use crate::{CLUSTER_NAME_LABEL, generated_names, ownership, templates};
+use crate::replica_status::Clock;
+use crate::{CLUSTER_NAME_LABEL, generated_names, ownership, protection, templates};
 
 /// Limit of the steps of one pass: more than there are, so that a step that has no effect does not repeat for ever.
 const STEPS: usize = 10;
@@ -24,6 +28,7 @@ pub(super) struct Actor<'a> {
     pub api: &'a Api<MachineDeployment>,
     pub sets: Api<MachineSet>,
     pub applied: &'a Applied,
+    pub clock: &'a Clock,
 }
 
 impl Actor<'_> {
@@ -34,7 +39,7 @@ impl Actor<'_> {
         observed: &mut Observed,
     ) -> Result<Step, ReconcileError> {
         for _ in 0..STEPS {
-            let step = decide::next_step(deployment, observed, Timestamp::now());
+            let step = decide::next_step(deployment, observed, (self.clock)());
             Box::pin(self.act(&step, deployment, observed)).await?;
             if step.ends_pass() {
                 return Ok(step);
@@ -50,17 +55,24 @@ impl Actor<'_> {
         observed: &mut Observed,
     ) -> Result<(), ReconcileError> {
         match step {
-            Step::AddFinalizer => crate::finalizers::add(self.api, deployment, FINALIZER).await,
+            Step::AddFinalizer => {
+                crate::finalizers::add_all(self.api, deployment, &finalizers_of(deployment)).await
+            }
             Step::Claim => self.claim(deployment, observed).await,
             Step::OwnTemplates => self.own_templates(deployment, observed).await,
+            Step::Record(revisions) => self.record(deployment, revisions).await,
             Step::Adopt => self.adopt(deployment, observed).await,
             Step::DeleteAll(names) => self.delete(deployment, observed, names).await,
             Step::CleanUp(names) => self.delete(deployment, observed, names).await,
             Step::Roll(roll) => {
+                // First, so that each set has copies of its templates, whatever happens to them.
+                revisions::keep(self.context, deployment, observed).await?;
                 self.roll(deployment, observed, roll).await?;
                 observed.rolled = true;
                 Ok(())
             }
+            Step::Progress(record) => self.note(deployment, record).await,
+            Step::Stop(record) => self.stop(deployment, record).await,
             _ => Ok(()),
         }
     }
@@ -72,14 +84,41 @@ impl Actor<'_> {
         observed: &Observed,
     ) -> Result<(), ReconcileError> {
         let mut owners = deployment.owner_references().to_vec();
-        if let Some(cluster) = observed.cluster.as_ref().filter(|it| !ownership::is_owned(deployment, *it)) {
-            owners.push(ownership::shared(cluster));
+        if let Some(cluster) = &observed.cluster {
+            owners = ownership::with_owner(&owners, ownership::shared(cluster));
         }
         let change = json!({"metadata": {
             "resourceVersion": deployment.resource_version(), "uid": deployment.uid(),
             "labels": {CLUSTER_NAME_LABEL: deployment.spec.cluster_name}, "ownerReferences": owners,
         }});
         self.patch(deployment, &change).await
+    }
+
+    /// Records the revisions of the templates from which Machines are made now.
+    async fn record(
+        &self,
+        deployment: &mut MachineDeployment,
+        revisions: &BTreeMap<&'static str, Option<String>>,
+    ) -> Result<(), ReconcileError> {
+        let metadata = json!({
+            "resourceVersion": deployment.resource_version(), "uid": deployment.uid(), "annotations": revisions,
+        });
+        self.patch(deployment, &json!({"metadata": metadata})).await
+    }
+
+    /// Records the last progress.
+    async fn note(&self, deployment: &mut MachineDeployment, record: &Record) -> Result<(), ReconcileError> {
+        self.patch(deployment, &json!({"metadata": recorded(deployment, record)})).await
+    }
+
+    /// Pauses a MachineDeployment whose deadline is exceeded. The record says why, for later.
+    async fn stop(&self, deployment: &mut MachineDeployment, record: &Record) -> Result<(), ReconcileError> {
+        let change = json!({"metadata": recorded(deployment, record), "spec": {"paused": true}});
+        self.patch(deployment, &change).await?;
+        let message =
+            "Set spec.paused, because the deadline is exceeded. Repair the cause, then set it to false";
+        self.event(deployment, Severity::Warning, "RolloutPaused", message).await;
+        Ok(())
     }
 
     async fn patch(&self, deployment: &mut MachineDeployment, change: &Value) -> Result<(), ReconcileError> {
@@ -129,22 +168,29 @@ impl Actor<'_> {
         observe::sets(self.context, deployment, observed).await
     }
 
+    /// Deletes sets by name. One that the server refuses to delete does not keep the others.
     async fn delete(
         &self,
         deployment: &MachineDeployment,
         observed: &mut Observed,
         names: &[String],
     ) -> Result<(), ReconcileError> {
+        let mut result = Ok(());
         for name in names {
             let set = observed.sets.iter().find(|set| set.name_any() == *name);
             if let Err(error) = ownership::delete(&self.sets, name, set.and_then(ResourceExt::uid)).await {
                 let message = format!("Failed to delete MachineSet {name:?}: {error}");
                 self.event(deployment, Severity::Warning, "FailedDelete", &message).await;
-                return Err(error);
+                if !protection::is_refusal(&error) {
+                    return Err(error);
+                }
+                result = result.and(Err(error));
+                continue;
             }
             let message = format!("Deleted MachineSet {name:?}");
             self.event(deployment, Severity::Normal, "SuccessfulDelete", &message).await;
         }
+        result?;
         observe::sets(self.context, deployment, observed).await
     }
 
@@ -158,16 +204,21 @@ impl Actor<'_> {
         let is_new = |set: &&MachineSet| Some(set.name_any()) == roll.new;
         let old: Vec<&MachineSet> = observed.sets.iter().filter(|set| !is_new(set)).collect();
         let new = observed.sets.iter().find(is_new);
+        // While a scale-down waits, the sets keep the number that they were planned for.
+        let waiting = new.filter(|_| roll.replicas.is_empty());
+        let held = waiting.and_then(|new| scale_down::held(deployment, observed, new));
+        let held = held.map(|replicas| scale_down::with_replicas(deployment, replicas));
+        let sized = held.as_ref().unwrap_or(&*deployment);
         let revision = roll.new.is_some().then(|| desired::new_revision(new, &old));
         let is_missing = roll.new.as_deref() == Some(TO_BE_CREATED);
         if let (Some(revision), true) = (&revision, is_missing) {
             self.create(deployment, roll, revision).await?;
         }
         if let (Some(new), Some(revision)) = (new, &revision) {
-            self.bring(deployment, new, roll, (revision, false)).await?;
+            self.bring(sized, new, roll, (revision, false)).await?;
         }
         for set in old {
-            self.bring(deployment, set, roll, (&desired::old_revision(set), true)).await?;
+            self.bring(sized, set, roll, (&desired::old_revision(set), true)).await?;
         }
         if let Some(revision) =
             revision.filter(|it| deployment.annotations().get(REVISION) != Some(&it.number))
@@ -258,4 +309,12 @@ impl Actor<'_> {
     ) {
         self.context.events.record(deployment, severity, reason, message).await;
     }
+}
+
+/// Returns the metadata that records the last progress, unless another client has changed the object.
+fn recorded(deployment: &MachineDeployment, record: &Record) -> Value {
+    json!({
+        "resourceVersion": deployment.resource_version(), "uid": deployment.uid(),
+        "annotations": {PROGRESS: record.text()},
+    })
 }

@@ -1,5 +1,6 @@
 //! Decision on the next step of a MachineDeployment.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use apiserver_types::{MachineDeployment, MachineSet, RolloutStrategyType};
@@ -9,11 +10,12 @@ use kube::ResourceExt;
 
 use super::observe::Observed;
 use super::paused_scaling::{self, Scaled};
+use super::progress::{self, Progress, Record};
 use super::rollout::{self, Limits, Plan, Set};
-use super::{FINALIZER, sameness};
+use super::{FINALIZER, finalizers_of, held_scaling, hold, sameness, scale_down, template_revisions};
 use crate::machine_labels::{DESIRED_REPLICAS, MAX_REPLICAS};
 use crate::replica_counts::scaled;
-use crate::{CLUSTER_NAME_LABEL, ownership};
+use crate::{CLUSTER_NAME_LABEL, finalizers, ownership, topology_templates};
 
 /// Interval of a MachineDeployment that waits for nothing. Upstream's full resync; watches report all changes sooner.
 const RESYNC: Duration = Duration::from_mins(10);
@@ -31,22 +33,28 @@ pub(super) enum Step {
     Pause,
     /// Do nothing at all: it is being deleted, and waits for the finalizers of others.
     Ignore,
-    /// Add the finalizer.
+    /// Add the finalizers.
     AddFinalizer,
     /// Add the Cluster's label, and the Cluster as the owner.
     Claim,
     /// Add the Cluster as an owner to the templates.
     OwnTemplates,
+    /// Record the revisions of the templates: annotations by key.
+    Record(BTreeMap<&'static str, Option<String>>),
     /// Become the controller of sets that match the selector and have none.
     Adopt,
     /// Delete these sets, because the MachineDeployment is being deleted.
     DeleteAll(Vec<String>),
     /// Wait until the sets are gone.
     WaitForSets,
-    /// Remove the finalizer: no set is left.
+    /// Delete the templates of a topology, and remove the finalizers: no set is left.
     Release,
     /// Bring the sets to these numbers, and their metadata and settings up to date.
     Roll(Roll),
+    /// Record the last progress.
+    Progress(Record),
+    /// Pause the MachineDeployment, because its deadline is exceeded.
+    Stop(Record),
     /// Delete old sets without Machines: the rollout is complete.
     CleanUp(Vec<String>),
     /// Nothing is left to do.
@@ -65,7 +73,17 @@ pub(super) struct Roll {
 impl Step {
     /// Reports whether a pass ends with this step, because what follows needs another observation.
     pub(super) const fn ends_pass(&self) -> bool {
-        !matches!(self, Self::AddFinalizer | Self::Claim | Self::OwnTemplates | Self::Adopt | Self::Roll(_))
+        !matches!(
+            self,
+            Self::AddFinalizer
+                | Self::Claim
+                | Self::OwnTemplates
+                | Self::Record(_)
+                | Self::Adopt
+                | Self::Roll(_)
+                | Self::Progress(_)
+                | Self::Stop(_)
+        )
     }
 }
 
@@ -74,8 +92,12 @@ pub(super) fn next_step(deployment: &MachineDeployment, observed: &Observed, now
     if paused(deployment, observed.cluster.as_ref()) {
         return Step::Pause;
     }
-    let is_held = deployment.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
-    match (deployment.metadata.deletion_timestamp.is_some(), is_held) {
+    let is_deleting = deployment.metadata.deletion_timestamp.is_some();
+    let is_held = match is_deleting {
+        true => finalizers::has_any(deployment, &[FINALIZER, topology_templates::OF_DEPLOYMENT]),
+        false => finalizers::has_all(deployment, &finalizers_of(deployment)),
+    };
+    match (is_deleting, is_held) {
         (true, true) => return deletion(observed),
         (true, false) => return Step::Ignore,
         (false, false) => return Step::AddFinalizer,
@@ -83,17 +105,27 @@ pub(super) fn next_step(deployment: &MachineDeployment, observed: &Observed, now
     }
     let is_labelled = deployment.labels().get(CLUSTER_NAME_LABEL) == Some(&deployment.spec.cluster_name);
     let cluster = observed.cluster.as_ref();
-    if !is_labelled || cluster.is_some_and(|cluster| !ownership::is_owned(deployment, cluster)) {
+    if !is_labelled || cluster.is_some_and(|cluster| !ownership::is_adopted(&deployment.metadata, cluster)) {
         return Step::Claim;
     }
     if !observed.unowned.is_empty() {
         return Step::OwnTemplates;
+    }
+    let revisions = template_revisions::unrecorded(deployment, &observed.templates, &observed.revisions);
+    if !revisions.is_empty() {
+        return Step::Record(revisions);
     }
     if !observed.orphans.is_empty() {
         return Step::Adopt;
     }
     if !observed.rolled {
         return Step::Roll(roll(deployment, observed, now));
+    }
+    if let Some(record) = progress::unrecorded(deployment, observed, now) {
+        return Step::Progress(record);
+    }
+    if let Some(record) = progress::stop(deployment, observed, now) {
+        return Step::Stop(record);
     }
     let obsolete = obsolete(deployment, observed, now);
     if obsolete.is_empty() { Step::Nothing } else { Step::CleanUp(obsolete) }
@@ -146,7 +178,7 @@ pub(super) fn numbers(set: &MachineSet) -> Set {
 }
 
 /// Plans the next numbers of all sets.
-fn roll(deployment: &MachineDeployment, observed: &Observed, now: Timestamp) -> Roll {
+pub(super) fn roll(deployment: &MachineDeployment, observed: &Observed, now: Timestamp) -> Roll {
     let limits = limits(deployment);
     let known = sameness::find_new(deployment, &observed.sets, now);
     if deployment.spec.paused == Some(true) {
@@ -163,8 +195,19 @@ fn roll(deployment: &MachineDeployment, observed: &Observed, now: Timestamp) -> 
         // Without its templates, a new set could create nothing, and the old Machines must stay.
         return Roll::default();
     }
+    if known.is_some_and(|new| scale_down::held(deployment, observed, new).is_some()) {
+        return Roll { new: Some(new.name), ..Roll::default() };
+    }
+    if hold::hold(deployment, observed, now).is_some() {
+        let new = known.map(|_| new);
+        return Roll { replicas: held_scaling::plan(limits, new.as_ref(), &old), new: new.map(|it| it.name) };
+    }
+    let marked = known.map_or((0, false), |new| {
+        (scale_down::marked(deployment, observed, new), scale_down::is_pending(observed, new))
+    });
     let plan = if is_on_delete(deployment) { rollout::on_delete } else { rollout::rolling_update };
-    Roll { replicas: plan(limits, &new, &old), new: Some(new.name) }
+    let name = Some(new.name.clone());
+    Roll { replicas: scale_down::plan(plan, limits, new, &old, marked), new: name }
 }
 
 fn paused_roll(
@@ -230,6 +273,12 @@ pub(super) fn interval(
     }
     let after = sameness::requested_rollout(deployment).filter(|after| *after > now);
     let wait = after.and_then(|after| Duration::try_from(after.duration_since(now)).ok());
+    let deadline = match progress::progress(deployment, observed, now) {
+        Progress::Moving(left) => Some(left),
+        _ => None,
+    };
+    let held = hold::hold(deployment, observed, now).and_then(|hold| hold.wait);
+    let wait = wait.into_iter().chain(deadline).chain(held).min();
     Some(wait.map_or(RESYNC, |wait| wait.saturating_add(Duration::from_secs(1)).min(RESYNC)))
 }
 

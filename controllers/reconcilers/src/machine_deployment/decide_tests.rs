@@ -100,7 +100,15 @@ fn a_new_set_is_created_only_if_its_templates_exist_and_the_rollout_is_not_pause
 #[test]
 fn old_sets_are_deleted_after_a_complete_rollout() {
     let now = Timestamp::now();
-    let after = |sets| next_step(&deployment(2), &Observed { rolled: true, ..observed(sets) }, now);
+    let after = |sets| {
+        let observed = Observed { rolled: true, ..observed(sets) };
+        let mut deployment = deployment(2);
+        let Step::Progress(record) = next_step(&deployment, &observed, now) else {
+            panic!("the progress is not recorded")
+        };
+        deployment.annotations_mut().insert("capstan.dev/progress".to_owned(), record.text());
+        next_step(&deployment, &observed, now)
+    };
     let new = || set("new", "v2", 2, 2);
     assert_eq!(after(vec![set("old", "v1", 0, 0), new()]), Step::CleanUp(vec!["old".to_owned()]));
     assert_eq!(after(vec![set("old", "v1", 0, 1), new()]), Step::Nothing);
@@ -152,4 +160,45 @@ fn a_requested_rollout_wakes_the_deployment() {
     deployment.spec.rollout = Some(MachineDeploymentRollout { after, ..MachineDeploymentRollout::default() });
     assert_eq!(interval(&deployment, &Step::Nothing, &none, now), Some(Duration::from_secs(31)));
     assert_eq!(interval(&deployment, &Step::Pause, &none, now), None);
+    deployment.spec.rollout = None;
+    deployment.annotations_mut().insert("capstan.dev/progress-deadline".to_owned(), "2m".to_owned());
+    let found = interval(&deployment, &Step::Nothing, &none, now);
+    assert_eq!(found, Some(Duration::from_secs(121)), "the deadline wakes it, too");
+    deployment.spec.replicas = Some(0);
+    assert_eq!(interval(&deployment, &Step::Nothing, &none, now), Some(RESYNC), "nothing is left to do");
+}
+
+#[test]
+fn a_held_rollout_makes_no_set_and_deletes_no_machine_but_follows_the_number() {
+    let now = Timestamp::now();
+    let settings =
+        [("capstan.dev/rollout-policy", "InPlaceOnly"), ("capstan.dev/maintenance-window", "no window")];
+    for (key, value) in settings {
+        let held = |replicas| {
+            let mut deployment = deployment(replicas);
+            deployment.annotations_mut().insert(key.to_owned(), value.to_owned());
+            deployment
+        };
+        let old = || observed(vec![set("old", "v1", 2, 2)]);
+        assert_eq!(next_step(&held(2), &old(), now), rolls(None, &[]), "{key}");
+        assert_eq!(next_step(&held(5), &old(), now), rolls(None, &[("old", 5)]), "{key}");
+        assert_eq!(next_step(&held(1), &old(), now), rolls(None, &[("old", 1)]), "{key}");
+        let both = observed(vec![set("old", "v1", 1, 1), set("new", "v2", 2, 2)]);
+        assert_eq!(next_step(&held(2), &both, now), rolls(Some("new"), &[]), "{key}: it has begun");
+        let first = rolls(Some(TO_BE_CREATED), &[(TO_BE_CREATED, 2)]);
+        assert_eq!(next_step(&held(2), &observed(Vec::new()), now), first, "{key}: no rollout");
+        let mut on_delete = held(2);
+        on_delete.spec.rollout = strategy(RolloutStrategyType::OnDelete, "1", "0");
+        assert_eq!(next_step(&on_delete, &old(), now), rolls(Some(TO_BE_CREATED), &[]), "{key}: OnDelete");
+    }
+}
+
+#[test]
+fn the_start_of_the_window_wakes_the_deployment() {
+    let now = "2026-05-02T12:00:00Z".parse().unwrap();
+    let mut deployment = deployment(2);
+    let window = "5 12 * * * 1h UTC".to_owned();
+    deployment.annotations_mut().insert("capstan.dev/maintenance-window".to_owned(), window);
+    let old = observed(vec![set("old", "v1", 2, 2)]);
+    assert_eq!(interval(&deployment, &Step::Nothing, &old, now), Some(Duration::from_secs(301)));
 }

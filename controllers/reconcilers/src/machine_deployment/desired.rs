@@ -2,25 +2,52 @@
 
 use std::collections::BTreeMap;
 
-use apiserver_types::{LabelSelector, MachineDeployment, MachineSet, TemplateMeta};
+use apiserver_types::failure_domain_spread::SPREAD_FAILURE_DOMAINS;
+use apiserver_types::maintenance_window::MAINTENANCE_WINDOW;
+use apiserver_types::protection::PROTECTED;
+use apiserver_types::rollout_settings::{
+    ON_DEADLINE, PROGRESS, PROGRESS_DEADLINE, REMEDIATION_MAX_IN_FLIGHT, REMEDIATION_MAX_RETRY,
+    REMEDIATION_MIN_HEALTHY_PERIOD, REMEDIATION_RETRY_PERIOD, ROLLOUT_POLICY,
+};
+use apiserver_types::{
+    BOOTSTRAP_REVISION, INFRASTRUCTURE_REVISION, LabelSelector, MachineDeployment, MachineSet, PIN_REVISIONS,
+    TemplateMeta,
+};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::decide::{is_on_delete, limits};
+use super::template_revisions;
 use crate::machine_labels::{
     DEPLOYMENT_NAME, DESIRED_REPLICAS, DISABLE_CREATE, MAX_REPLICAS, REVISION, REVISION_HISTORY,
     TEMPLATE_HASH,
 };
+use crate::machine_set::spread;
 use crate::{CLUSTER_NAME_LABEL, generated_names, ownership};
 
 /// Annotations of a MachineDeployment that are not copied: they describe this object, or change with each write.
-const NOT_COPIED: [&str; 6] = [
+const NOT_COPIED: [&str; 20] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     "cluster.x-k8s.io/conversion-data",
     REVISION,
     REVISION_HISTORY,
     DESIRED_REPLICAS,
     MAX_REPLICAS,
+    BOOTSTRAP_REVISION,
+    INFRASTRUCTURE_REVISION,
+    PIN_REVISIONS,
+    PROGRESS,
+    PROGRESS_DEADLINE,
+    ON_DEADLINE,
+    PROTECTED,
+    ROLLOUT_POLICY,
+    // The sets read these from the MachineDeployment.
+    REMEDIATION_MAX_IN_FLIGHT,
+    REMEDIATION_MAX_RETRY,
+    REMEDIATION_RETRY_PERIOD,
+    REMEDIATION_MIN_HEALTHY_PERIOD,
+    SPREAD_FAILURE_DOMAINS,
+    MAINTENANCE_WINDOW,
 ];
 
 /// Revisions of the template: of the set that has it now, and those that this set had before.
@@ -64,6 +91,7 @@ pub(super) fn new_set(
     let mut set =
         MachineSet::new(&generated_names::with_end(&deployment.name_any(), end), Default::default());
     set.spec.template.spec = deployment.spec.template.spec.clone();
+    set.metadata.annotations = Some(template_revisions::recorded(deployment.annotations()));
     let mut selector = deployment.spec.selector.clone();
     let own = selector.match_labels.get_or_insert_default();
     own.insert(TEMPLATE_HASH.to_owned(), hash.clone());
@@ -88,8 +116,12 @@ pub(super) fn existing_set(
     spec.version.clone_from(&kept.version);
     spec.bootstrap = kept.bootstrap.clone();
     spec.infrastructure_ref = kept.infrastructure_ref.clone();
-    spec.failure_domain.clone_from(&kept.failure_domain);
+    // The sets of a spread MachineDeployment name none, so that the end of the spread replaces no Machine.
+    if !spread::is_spread(deployment) {
+        spec.failure_domain.clone_from(&kept.failure_domain);
+    }
     set.spec.template.spec = spec;
+    set.metadata.annotations = Some(template_revisions::recorded(live.annotations()));
     // With the uid, so that a set that was deleted since is not made anew.
     set.metadata.uid.clone_from(&live.metadata.uid);
     intent(deployment, set, live.spec.selector.clone(), &hash, replicas, (revision, is_old))
@@ -107,7 +139,7 @@ fn intent(
     let spec = &deployment.spec;
     set.metadata.namespace.clone_from(&deployment.metadata.namespace);
     set.metadata.labels = Some(labels.clone());
-    set.metadata.annotations = Some(annotations(deployment, revision, is_old));
+    set.annotations_mut().extend(annotations(deployment, revision, is_old));
     set.metadata.owner_references = Some(vec![ownership::reference(deployment, true)]);
     set.spec.cluster_name.clone_from(&spec.cluster_name);
     set.spec.template.spec.cluster_name.clone_from(&spec.cluster_name);
@@ -210,6 +242,15 @@ mod tests {
         assert_eq!(set["metadata"]["annotations"][DISABLE_CREATE], "true");
         assert_eq!(set["metadata"]["annotations"].get(REVISION), None);
         assert_eq!(set["metadata"]["labels"][TEMPLATE_HASH], "md-x", "an adopted set without the label");
+        live.spec.template.spec.failure_domain = Some("az1".to_owned());
+        let domain = |deployment: &MachineDeployment| {
+            let set = existing_set(deployment, &live, 1, &old_revision(&live), true);
+            assert_eq!(set["metadata"]["annotations"].get(SPREAD_FAILURE_DOMAINS), None);
+            set["spec"]["template"]["spec"]["failureDomain"].clone()
+        };
+        assert_eq!(domain(&deployment), "az1");
+        deployment.annotations_mut().insert(SPREAD_FAILURE_DOMAINS.to_owned(), "all".to_owned());
+        assert_eq!(domain(&deployment), Value::Null, "the spread determines it");
     }
 
     #[test]

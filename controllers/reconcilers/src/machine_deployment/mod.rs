@@ -3,15 +3,25 @@
 //! A pass observes once, then decides and acts until a step ends it, and reports once.
 
 mod act;
+mod blocked;
 mod decide;
 mod desired;
+mod held_scaling;
+mod hold;
 mod observe;
 mod paused_scaling;
+mod plan;
+mod progress;
+mod quota;
 mod report;
+mod revisions;
 mod rollout;
 pub(crate) mod sameness;
+mod scale_down;
+mod template_revisions;
 mod watch;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::MachineDeployment;
@@ -22,10 +32,12 @@ use k8s_openapi::jiff::Timestamp;
 use kube::{Api, ResourceExt};
 
 use crate::applied::Applied;
-use crate::replica_status::Now;
+use crate::replica_status::{Clock, Now};
+use crate::topology_templates;
 use act::Actor;
 use decide::Step;
 use observe::Observed;
+pub(crate) use plan::plan;
 
 /// Specification of this controller.
 pub const CONTROLLER: ControllerSpec = ControllerSpec {
@@ -38,6 +50,11 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         },
         PolicyRule { groups: &["cluster.x-k8s.io"], resources: &["machinesets"], verbs: PolicyRule::WRITE },
         PolicyRule {
+            groups: &["capstan.dev"],
+            resources: &["machinedeploymentrevisions"],
+            verbs: PolicyRule::WRITE,
+        },
+        PolicyRule {
             groups: &["cluster.x-k8s.io"],
             resources: &["clusters", "machines"],
             verbs: PolicyRule::READ,
@@ -45,7 +62,7 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         PolicyRule {
             groups: &["bootstrap.cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io"],
             resources: &["*"],
-            verbs: PolicyRule::CHANGE,
+            verbs: PolicyRule::DELETE,
         },
     ],
     standalone_only: false,
@@ -61,17 +78,33 @@ const MANAGER: &str = "capi-machinedeployment";
 /// Interval of a MachineDeployment that waits for another object; watches report most changes sooner.
 const WAITING: Duration = Duration::from_secs(10);
 
+/// Returns the finalizers of a MachineDeployment.
+fn finalizers_of(deployment: &MachineDeployment) -> Vec<&'static str> {
+    topology_templates::finalizers(deployment, FINALIZER, topology_templates::OF_DEPLOYMENT)
+}
+
 /// Reconciler of MachineDeployments.
-#[derive(Debug)]
 pub struct MachineDeploymentReconciler {
     context: ControllerContext,
     applied: Applied,
+    clock: Clock,
+}
+
+impl std::fmt::Debug for MachineDeploymentReconciler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MachineDeploymentReconciler").field("applied", &self.applied).finish_non_exhaustive()
+    }
 }
 
 impl MachineDeploymentReconciler {
     /// Creates a reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context, applied: Applied::default() }
+        Self::with_clock(context, Arc::new(Timestamp::now))
+    }
+
+    /// Creates a reconciler whose deadlines end by this clock.
+    pub fn with_clock(context: ControllerContext, clock: Arc<dyn Fn() -> Timestamp + Send + Sync>) -> Self {
+        Self { context, applied: Applied::default(), clock }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -90,43 +123,55 @@ impl MachineDeploymentReconciler {
         if observed.cluster.is_none() && deployment.metadata.deletion_timestamp.is_none() {
             let message = format!("Cluster {} does not exist", deployment.spec.cluster_name);
             observed.unusable.push(message.clone());
-            report(&api, deployment, &observed, false).await?;
+            self.report(&api, deployment, &observed, false).await?;
             return Err(ReconcileError::waiting("ClusterNotFound", message));
         }
         let sets = Api::namespaced(self.context.client.clone(), &namespace);
-        let actor = Actor { context: &self.context, api: &api, sets, applied: &self.applied };
+        let (context, applied, clock) = (&self.context, &self.applied, &self.clock);
+        let actor = Actor { context, api: &api, sets, applied, clock };
         let result = actor.work(&mut deployment, &mut observed).await;
         if matches!(&result, Ok(Step::Ignore)) || result.as_ref().is_err_and(ReconcileError::is_conflict) {
             return result.map(|_| None);
         }
-        let before = report::obstacle(&deployment).map(str::to_owned);
-        let deployment = report(&api, deployment, &observed, result.is_ok()).await?;
-        if let Some(obstacle) = report::obstacle(&deployment).filter(|it| Some(*it) != before.as_deref()) {
-            actor.event(&deployment, Severity::Warning, "FailedCreate", obstacle).await;
-        }
+        let before = deployment.clone();
+        let deployment = self.report(&api, deployment, &observed, result.is_ok()).await?;
+        warn(&actor, &before, &deployment).await;
         let step = result?;
         if step == Step::Release {
-            crate::finalizers::remove(&api, &deployment, FINALIZER).await?;
+            topology_templates::delete(&self.context, &deployment, &deployment.spec.template.spec).await?;
+            let held = [FINALIZER, topology_templates::OF_DEPLOYMENT];
+            crate::finalizers::remove_all(&api, &deployment, &held).await?;
         }
-        Ok(decide::interval(&deployment, &step, &observed, Timestamp::now()))
+        Ok(decide::interval(&deployment, &step, &observed, (self.clock)()))
+    }
+
+    /// Writes the status. A paused MachineDeployment reports nothing but the pause.
+    async fn report(
+        &self,
+        api: &Api<MachineDeployment>,
+        deployment: MachineDeployment,
+        observed: &Observed,
+        succeeded: bool,
+    ) -> Result<MachineDeployment, ReconcileError> {
+        let (mut new, now) = (deployment.clone(), Now::at((self.clock)()));
+        if paused(&deployment, observed.cluster.as_ref()) {
+            report::report_pause(&mut new, observed, &now);
+            return write_status(api, &deployment, &new).await;
+        }
+        report::report(&mut new, observed, &now);
+        if succeeded {
+            new.status.get_or_insert_default().observed_generation = deployment.metadata.generation;
+        }
+        write_status(api, &deployment, &new).await
     }
 }
 
-/// Writes the status. A paused MachineDeployment reports nothing but the pause.
-async fn report(
-    api: &Api<MachineDeployment>,
-    deployment: MachineDeployment,
-    observed: &Observed,
-    succeeded: bool,
-) -> Result<MachineDeployment, ReconcileError> {
-    let (mut new, now) = (deployment.clone(), Now::read());
-    if paused(&deployment, observed.cluster.as_ref()) {
-        report::report_pause(&mut new, observed, &now);
-        return write_status(api, &deployment, &new).await;
+/// Records Events about obstacles that are new, and about a deadline that is exceeded now.
+async fn warn(actor: &Actor<'_>, before: &MachineDeployment, after: &MachineDeployment) {
+    if let Some(obstacle) = report::obstacle(after).filter(|it| Some(*it) != report::obstacle(before)) {
+        actor.event(after, Severity::Warning, "FailedCreate", obstacle).await;
     }
-    report::report(&mut new, observed, &now);
-    if succeeded {
-        new.status.get_or_insert_default().observed_generation = deployment.metadata.generation;
+    if let Some(text) = progress::exceeded(after).filter(|_| progress::exceeded(before).is_none()) {
+        actor.event(after, Severity::Warning, progress::EXCEEDED, text).await;
     }
-    write_status(api, &deployment, &new).await
 }

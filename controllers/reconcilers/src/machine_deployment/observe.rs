@@ -1,13 +1,14 @@
 //! Observation of the objects around a MachineDeployment.
 
-use apiserver_types::{Cluster, Machine, MachineDeployment, MachineSet};
+use apiserver_types::{Cluster, Machine, MachineDeployment, MachineDeploymentRevision, MachineSet};
 use controllers_runtime::{ControllerContext, ReconcileError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, ResourceExt};
 
+use super::template_revisions::Template;
 use crate::templates::{self, Missing};
-use crate::{ownership, selectors};
+use crate::{kept_revisions, ownership, selectors};
 
 /// Objects around a MachineDeployment.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +22,10 @@ pub(super) struct Observed {
     pub machines: Vec<Machine>,
     /// Templates that exist, and do not refer to the Cluster yet.
     pub unowned: Vec<DynamicObject>,
+    /// Templates that exist.
+    pub templates: Vec<Template>,
+    /// Revisions that are kept, newest first.
+    pub revisions: Vec<MachineDeploymentRevision>,
     /// Templates that do not exist.
     pub missing: Vec<Missing>,
     /// Texts about references that cannot be used, whatever exists.
@@ -51,12 +56,16 @@ pub(super) async fn observe(
             observed.unusable.push(text);
             continue;
         }
-        match templates::read(context, &namespace, reference).await? {
-            None => observed.missing.push(Missing::new(field, reference)),
-            Some(it) if ownership::refers_to(&it.metadata, &cluster) => {}
-            Some(it) => observed.unowned.push(it),
+        let Some(object) = templates::read(context, &namespace, reference).await? else {
+            observed.missing.push(Missing::new(field, reference));
+            continue;
+        };
+        if !ownership::is_adopted(&object.metadata, &cluster) {
+            observed.unowned.push(object.clone());
         }
+        observed.templates.push(Template { field, object });
     }
+    observed.revisions = kept_revisions::list(context, deployment).await?;
     Ok(observed)
 }
 

@@ -63,7 +63,7 @@ fn proportionally(limits: Limits, mut active: Vec<&Scaled>, existing: i64, plan:
     let mut numbers: Vec<(&Set, i64)> = Vec::new();
     for it in active {
         let left = add - added;
-        let share = share(limits, it, most, existing);
+        let share = if left == 0 { 0 } else { share(limits, it, most, existing) };
         let share = if add > 0 { share.min(left) } else { share.max(left) };
         added += share;
         numbers.push((&it.set, it.set.desired + share));
@@ -121,6 +121,8 @@ mod tests {
         assert_eq!(planned(5, 1, &sets, Some("n")), of(&[("n", 2), ("old", 4)]));
         assert_eq!(planned(0, 1, &sets, Some("n")), of(&[("n", 0), ("old", 0)]));
         assert_eq!(planned(10, 1, &sets, Some("n")), of(&[]), "nothing to scale");
+        let sets = [scaled("old", 3, 4), scaled("n", 3, 4)];
+        assert_eq!(planned(5, 1, &sets, Some("n")), of(&[]), "nothing to scale, whatever the last limit was");
     }
 
     #[test]

@@ -6,15 +6,14 @@ use apiserver_types::{
     Condition, ConditionStatus, IntOrString, MachineDeployment, MachineDeploymentDeprecatedStatus,
     MachineDeploymentPhase, MachineSet, MachineSetDeprecatedStatus, set_condition,
 };
-use k8s_openapi::jiff::Timestamp;
 
 use super::decide::{limits, numbers};
 use super::observe::Observed;
-use super::sameness;
+use super::{hold, progress, quota, sameness, scale_down};
 use crate::deprecated_conditions::{Old, set, state, summary};
 use crate::replica_status::{self, Now, number};
 use crate::templates::Missing;
-use crate::{condition_order, machine_versions, paused, selectors};
+use crate::{condition_order, machine_versions, paused, protection, selectors};
 
 /// Writes the observed state into the status.
 pub(super) fn report(deployment: &mut MachineDeployment, observed: &Observed, now: &Now) {
@@ -25,11 +24,16 @@ pub(super) fn report(deployment: &mut MachineDeployment, observed: &Observed, no
     let available = sum(|set| set.status.as_ref()?.available_replicas);
     let selector = selectors::text(&deployment.spec.selector);
     let conditions = conditions(deployment, observed, available, now);
+    let obstacles = obstacles(observed);
+    // A deletion has its own condition.
+    let is_deleting = deployment.metadata.deletion_timestamp.is_some();
+    let progress =
+        (!is_deleting).then(|| progress::condition(deployment, observed, obstacles.as_deref(), now));
     let phase = phase(deployment, observed);
     let old = deprecated(deployment, observed, available, now);
     let status = deployment.status.get_or_insert_default();
     let known = status.conditions.get_or_insert_default();
-    for condition in conditions {
+    for condition in conditions.into_iter().chain(progress) {
         set_condition(known, condition.at_generation(generation));
     }
     condition_order::sort(known);
@@ -60,14 +64,19 @@ fn conditions(
     let is_deleting = deployment.metadata.deletion_timestamp.is_some();
     let (machines, current) = (&observed.machines, Some(number(observed.machines.len())));
     let desired = if is_deleting { Some(0) } else { deployment.spec.replicas };
+    let scaling_down = replica_status::scaling_down(current, desired, machines, now);
     let obstacles = obstacles(observed);
-    let left = (!observed.sets.is_empty()).then(|| format!("Deleting {} MachineSets", observed.sets.len()));
+    let (text, is_missing) = (obstacles.as_deref(), obstacles.is_some());
+    let scaling_up = replica_status::scaling_up(current, desired, text, is_missing, now);
+    let protected = protection::note(&observed.sets).map(|note| format!(". {note}")).unwrap_or_default();
+    let left = (!observed.sets.is_empty())
+        .then(|| format!("Deleting {} MachineSets{protected}", observed.sets.len()));
     [
         availability(deployment, available, now),
-        rolling_out(observed, now),
+        rolling_out(deployment, observed, now),
         replica_status::remediating(machines, None, "MachineDeployment/MachineSet", now),
-        replica_status::scaling_down(current, desired, machines, now),
-        replica_status::scaling_up(current, desired, obstacles.as_deref(), obstacles.is_some(), now),
+        scale_down::explained(scaling_down, deployment, observed, now.instant),
+        quota::explained(scaling_up, deployment, observed),
         replica_status::machines_ready(machines, now),
         replica_status::machines_up_to_date(machines, now),
         paused::condition(deployment, observed.cluster.as_ref(), &now.time),
@@ -135,25 +144,33 @@ fn max_unavailable(deployment: &MachineDeployment) -> String {
     }
 }
 
-fn rolling_out(observed: &Observed, now: &Now) -> Condition {
+fn rolling_out(deployment: &MachineDeployment, observed: &Observed, now: &Now) -> Condition {
     let kind = "RollingOut";
+    let hold = hold::hold(deployment, observed, now.instant);
     let outdated: Vec<&Condition> = observed
         .machines
         .iter()
         .filter_map(|machine| machine.condition("UpToDate"))
         .filter(|condition| condition.status == ConditionStatus::False)
         .collect();
-    if outdated.is_empty() {
+    if outdated.is_empty() && hold.is_none() {
         return Condition::new(kind, ConditionStatus::False, "NotRollingOut", "", now.time.clone());
     }
-    let lines: BTreeSet<(bool, &str)> = outdated
+    // The Machines may not report their differences yet.
+    let held = hold.iter().flat_map(|_| hold::differences(deployment, observed, now.instant));
+    let lines: BTreeSet<(bool, String)> = outdated
         .iter()
-        .flat_map(|condition| condition.message.lines())
+        .flat_map(|condition| condition.message.lines().map(str::to_owned))
+        .chain(held.map(|line| format!("* {line}")))
         .map(|line| (!line.starts_with("* Version"), line))
         .collect();
-    let lines: String = lines.into_iter().map(|(_, line)| format!("\n{line}")).collect();
-    let message = format!("Rolling out {} not up-to-date replicas{lines}", outdated.len());
-    Condition::new(kind, ConditionStatus::True, "RollingOut", &message, now.time.clone())
+    let lines: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();
+    let first = format!("Rolling out {} not up-to-date replicas", outdated.len());
+    let (reason, message) = match hold {
+        Some(hold) => (hold.reason, hold.text(&first, &lines)),
+        None => (kind, std::iter::once(first).chain(lines).collect::<Vec<_>>().join("\n")),
+    };
+    Condition::new(kind, ConditionStatus::True, reason, &message, now.time.clone())
 }
 
 fn phase(deployment: &MachineDeployment, observed: &Observed) -> MachineDeploymentPhase {
@@ -180,7 +197,7 @@ fn deprecated(
         let statuses = observed.sets.iter().filter_map(of_set);
         statuses.filter_map(field).fold(0, i32::saturating_add)
     };
-    let new = sameness::find_new(deployment, &observed.sets, Timestamp::now());
+    let new = sameness::find_new(deployment, &observed.sets, now.instant);
     let existing = new.and_then(|new| new.status.as_ref()?.replicas);
     let desired: i64 = observed.sets.iter().map(|set| numbers(set).desired).sum();
     let unavailable = (desired - i64::from(available.unwrap_or_default())).max(0);
@@ -283,6 +300,24 @@ mod tests {
     }
 
     #[test]
+    fn a_held_rollout_has_the_reason_of_the_hold_and_no_deadline() {
+        let mut deployment = deployment(2);
+        let policy = ("capstan.dev/rollout-policy".to_owned(), "InPlaceOnly".to_owned());
+        deployment.metadata.annotations = Some([policy].into());
+        deployment.spec.template.spec.version = Some("v2".to_owned());
+        let machines = vec![outdated("a", "* Version , v2 required")];
+        let observed = Observed { sets: vec![set_of(2, 2)], machines, ..Observed::default() };
+        report(&mut deployment, &observed, &Now::read());
+        let cause =
+            "Annotation capstan.dev/rollout-policy is InPlaceOnly, and these changes need new Machines";
+        let message =
+            format!("Rolling out 1 not up-to-date replicas is blocked: {cause}\n* Version , v2 required");
+        assert_eq!(told(&deployment, "RollingOut"), ("RolloutBlocked".to_owned(), message));
+        let progress = ("RolloutBlocked".to_owned(), format!("{cause}. No deadline counts"));
+        assert_eq!(told(&deployment, "Progressing"), progress);
+    }
+
+    #[test]
     fn missing_templates_block_scaling_up() {
         let mut deployment = deployment(1);
         let absent = |kind: &str, field| Missing { kind: kind.to_owned(), name: "t".to_owned(), field };
@@ -305,6 +340,7 @@ mod tests {
     #[test]
     fn a_deleted_deployment_reports_what_is_left() {
         use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time as Instant;
+        use k8s_openapi::jiff::Timestamp;
         let mut deployment = deployment(1);
         deployment.metadata.deletion_timestamp = Some(Instant(Timestamp::UNIX_EPOCH));
         let observed = Observed { sets: vec![set_of(0, 0)], ..Observed::default() };

@@ -28,6 +28,9 @@ const ROLLING: &[Row] = &[
     ((3, 1, 0), &[], (0, 0, 0), &[("new", 3)]),
     ((2, 1, 0), &[], (3, 3, 3), &[("new", 2)]),
     ((3, 1, 0), &[], (3, 3, 1), &[]),
+    // The surplus Machine waits for quota: the rollout goes on without it if a Machine may be unavailable.
+    ((3, 1, 1), &[(3, 3, 3)], (1, 1, 0), &[("0", 2)]),
+    ((10, 3, 2), &[(10, 10, 10)], (3, 3, 0), &[("0", 8)]),
 ];
 
 const ON_DELETE: &[Row] = &[

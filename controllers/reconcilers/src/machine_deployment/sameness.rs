@@ -1,14 +1,63 @@
 //! Comparison of a MachineSet's template with that of its MachineDeployment: what needs new Machines, and the set that
 //! has the present template. Pure.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 
-use apiserver_types::{ContractVersionedObjectReference, MachineDeployment, MachineSet, MachineSpec};
+use apiserver_types::{
+    BOOTSTRAP_REVISION, ContractVersionedObjectReference, INFRASTRUCTURE_REVISION, MachineDeployment,
+    MachineSet, MachineSpec, template_revision,
+};
 use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
 
-/// Returns the differences that only new Machines can remove, as lines for people. All other fields of a template are
-/// changed on existing Machines.
-pub(crate) fn differences(current: &MachineSpec, wanted: &MachineSpec) -> Vec<String> {
+use crate::machine_set::spread;
+
+/// Line for people about a Machine that was made before a requested rollout.
+pub(crate) const EXPIRED: &str = "MachineDeployment spec.rolloutAfter expired";
+
+/// Returns the differences that only new Machines can remove, as lines for people: of the fields of the template, and of
+/// the revisions of the templates that it refers to. All other fields are changed on existing Machines.
+pub(crate) fn differences(set: &MachineSet, deployment: &MachineDeployment) -> Vec<String> {
+    let (mut current, wanted) = (Cow::Borrowed(&set.spec.template.spec), &deployment.spec.template.spec);
+    // The spread determines the failure domains of new Machines, and the existing ones stay where they are.
+    if spread::is_spread(deployment) && current.failure_domain != wanted.failure_domain {
+        current.to_mut().failure_domain.clone_from(&wanted.failure_domain);
+    }
+    let mut lines = of_specs(&current, wanted);
+    let is_edited = |key: &str| {
+        template_revision(set.annotations(), key) != template_revision(deployment.annotations(), key)
+    };
+    let bootstrap = wanted.bootstrap.config_ref.as_ref();
+    let edited = [
+        bootstrap.filter(|_| is_edited(BOOTSTRAP_REVISION)),
+        Some(&wanted.infrastructure_ref).filter(|_| is_edited(INFRASTRUCTURE_REVISION)),
+    ];
+    for line in edited.into_iter().flatten().map(not_up_to_date) {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// Returns the reasons for which the Machines of a set are replaced: the differences, and a requested rollout.
+pub(super) fn all_differences(
+    set: &MachineSet,
+    deployment: &MachineDeployment,
+    now: Timestamp,
+) -> Vec<String> {
+    let mut lines = differences(set, deployment);
+    let created = set.metadata.creation_timestamp.as_ref().map(|created| created.0);
+    let after = rollout_after(deployment, now);
+    if after.is_some_and(|after| created.is_none_or(|created| created < after)) {
+        lines.push(EXPIRED.to_owned());
+    }
+    lines
+}
+
+/// Returns the differences between the fields of two templates.
+fn of_specs(current: &MachineSpec, wanted: &MachineSpec) -> Vec<String> {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let mut lines = Vec::new();
     if current.version != wanted.version {
@@ -54,17 +103,17 @@ pub(super) fn find_new<'a>(
     now: Timestamp,
 ) -> Option<&'a MachineSet> {
     let after = rollout_after(deployment, now);
-    let wanted = &deployment.spec.template.spec;
     let created = |set: &MachineSet| set.metadata.creation_timestamp.as_ref().map(|created| created.0);
     let candidates = sets.iter().filter(|set| {
         let is_late = after.is_none_or(|after| created(set).is_some_and(|created| created >= after));
-        is_late && differences(&set.spec.template.spec, wanted).is_empty()
+        is_late && differences(set, deployment).is_empty()
     });
     candidates.min_by_key(|set| (Reverse(set.spec.replicas), created(set), set.metadata.name.clone()))
 }
 
 #[cfg(test)]
 mod tests {
+    use apiserver_types::failure_domain_spread::SPREAD_FAILURE_DOMAINS;
     use apiserver_types::{
         Gate, MachineDeletionSpec, MachineDeploymentRollout, MachineDeploymentSpec, MachineSetSpec, Time,
     };
@@ -89,7 +138,7 @@ mod tests {
         let change = |change: fn(&mut MachineSpec)| {
             let mut wanted = spec();
             change(&mut wanted);
-            differences(&spec(), &wanted)
+            of_specs(&spec(), &wanted)
         };
         let none: [&str; 0] = [];
         assert_eq!(change(|_| {}), none);
@@ -124,6 +173,41 @@ mod tests {
         set.spec.replicas = Some(replicas);
         set.spec.template.spec = spec();
         set
+    }
+
+    #[test]
+    fn an_edit_of_a_template_needs_a_rollout_unless_its_content_is_the_earlier_one_again() {
+        let mut deployment = MachineDeployment::new("md", MachineDeploymentSpec::default());
+        deployment.spec.template.spec = spec();
+        let mut set = set("s", 1, 1);
+        assert_eq!(differences(&set, &deployment), [""; 0]);
+        let mut edit = |key: &str, number: Option<&str>, set: &MachineSet| {
+            deployment.annotations_mut().remove(key);
+            deployment.annotations_mut().extend(number.map(|number| (key.to_owned(), number.to_owned())));
+            differences(set, &deployment)
+        };
+        let (bootstrap, infrastructure) =
+            ("KubeadmConfig is not up-to-date", "OpenStackMachine is not up-to-date");
+        assert_eq!(edit(INFRASTRUCTURE_REVISION, Some("2"), &set), [infrastructure]);
+        assert_eq!(edit(BOOTSTRAP_REVISION, Some("3"), &set), [bootstrap, infrastructure]);
+        assert_eq!(edit(INFRASTRUCTURE_REVISION, None, &set), [bootstrap]);
+        set.annotations_mut().insert(BOOTSTRAP_REVISION.to_owned(), "3".to_owned());
+        assert_eq!(edit(INFRASTRUCTURE_REVISION, None, &set), [""; 0]);
+        set.spec.template.spec.bootstrap.config_ref = Some(reference("KubeadmConfigTemplate", "b"));
+        assert_eq!(edit(BOOTSTRAP_REVISION, Some("4"), &set), [bootstrap], "one line for both");
+    }
+
+    #[test]
+    fn a_spread_over_failure_domains_replaces_no_set() {
+        let mut deployment = MachineDeployment::new("md", MachineDeploymentSpec::default());
+        deployment.spec.template.spec = spec();
+        let mut set = set("s", 1, 1);
+        set.spec.template.spec.failure_domain = Some("az1".to_owned());
+        assert_eq!(differences(&set, &deployment), ["Failure domain az1,  required"]);
+        deployment.annotations_mut().insert(SPREAD_FAILURE_DOMAINS.to_owned(), "all".to_owned());
+        assert_eq!(differences(&set, &deployment), [""; 0]);
+        deployment.spec.template.spec.version = None;
+        assert_eq!(differences(&set, &deployment), ["Version v1.33.0,  required"]);
     }
 
     #[test]

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
-use apiserver_types::{Cluster, MachineDeployment, MachineSet};
+use apiserver_types::maintenance_window::MAINTENANCE_WINDOW;
+use apiserver_types::{
+    Cluster, KubeadmConfigTemplate, MachineDeployment, MachineSet, OpenStackMachineTemplate,
+};
 use controllers_runtime::{ControllerContext, ReconcileLoop};
 use kube::runtime::reflector::{ObjectRef, Store};
-use kube::{Api, ResourceExt};
+use kube::{Api, Resource, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::MachineDeploymentReconciler;
 use crate::change_predicate::ChangePredicate;
-use crate::object_refs::concerned;
-use crate::selectors;
+use crate::object_refs::{concerned, is_of};
+use crate::{selectors, templates};
 
 /// Number of MachineDeployments that are reconciled at the same time; a pass is a few calls per set inside the process.
 const CONCURRENCY: u16 = 16;
@@ -26,14 +29,18 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
     let (of_sets, of_clusters) = (controller.store(), controller.store());
     let predicate = ChangePredicate::default();
     let of_cluster = move |cluster: Cluster| {
-        // Only the spec of a Cluster and its pause matter here.
-        if !predicate.is_new(&cluster) {
+        // Only the spec of a Cluster, its pause and its maintenance window matter here.
+        let window = cluster.annotations().get(MAINTENANCE_WINDOW);
+        if !predicate.is_new_with(&cluster, &window) {
             return Vec::new();
         }
         let name = cluster.name_any();
         concerned(&of_clusters, &cluster, |it| it.spec.cluster_name == name)
     };
+    let (of_servers, of_configs) = (of_template(controller.store()), of_template(controller.store()));
     let controller = controller
+        .watches(Api::<OpenStackMachineTemplate>::all(client.clone()), move |it| of_servers(&it))
+        .watches(Api::<KubeadmConfigTemplate>::all(client.clone()), move |it| of_configs(&it))
         .watches(Api::<MachineSet>::all(client.clone()), move |set| of_set(&of_sets, &set))
         .watches(Api::<Cluster>::all(client), of_cluster);
     let reconciler = Arc::new(MachineDeploymentReconciler::new(context));
@@ -42,6 +49,24 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         async move { reconciler.reconcile(&object).await }
     };
     controller.run(pass, shutdown).await;
+}
+
+/// Returns a function that returns the MachineDeployments which refer to an edited template.
+fn of_template<K: Resource<DynamicType = ()>>(
+    store: Store<MachineDeployment>,
+) -> impl Fn(&K) -> Vec<ObjectRef<MachineDeployment>> {
+    let predicate = ChangePredicate::default();
+    move |template: &K| {
+        // Their status changes more often.
+        if !predicate.is_new(template) {
+            return Vec::new();
+        }
+        let name = template.name_any();
+        concerned(&store, template, |it| {
+            let mut references = templates::references(&it.spec.template.spec);
+            references.any(|(_, reference)| is_of::<K>(reference) && reference.name == name)
+        })
+    }
 }
 
 /// Returns the MachineDeployment that controls a set. For a set without a controller, returns those that select it.

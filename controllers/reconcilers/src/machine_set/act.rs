@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 
 use apiserver_types::{Machine, MachineSet};
 use controllers_runtime::{ControllerContext, ReconcileError, Severity};
-use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 use super::decide::{self, Step};
 use super::observe::{self, Observed};
-use super::{FINALIZER, MANAGER};
+use super::{MANAGER, finalizers_of};
 use crate::applied::Applied;
-use crate::{CLUSTER_NAME_LABEL, ownership, templates};
+use crate::replica_status::Clock;
+use crate::{CLUSTER_NAME_LABEL, ownership, protection, templates};
 
 /// Limit of the steps of one pass: more than there are, so that a step that has no effect does not repeat for ever.
 const STEPS: usize = 12;
@@ -24,6 +25,9 @@ pub(super) struct Actor<'a> {
     pub api: &'a Api<MachineSet>,
     pub machines: Api<Machine>,
     pub applied: &'a Applied,
+    pub clock: &'a Clock,
+    /// Held by the set that takes its share of the limit of a Cluster.
+    pub turn: &'a Mutex<()>,
 }
 
 impl Actor<'_> {
@@ -34,7 +38,7 @@ impl Actor<'_> {
         observed: &mut Observed,
     ) -> Result<Step, ReconcileError> {
         for _ in 0..STEPS {
-            let step = decide::next_step(set, observed, Timestamp::now());
+            let step = decide::next_step(set, observed, (self.clock)());
             Box::pin(self.act(&step, set, observed)).await?;
             if step.ends_pass() {
                 return Ok(step);
@@ -50,20 +54,18 @@ impl Actor<'_> {
         observed: &mut Observed,
     ) -> Result<(), ReconcileError> {
         match step {
-            Step::AddFinalizer => crate::finalizers::add(self.api, set, FINALIZER).await,
+            Step::AddFinalizer => crate::finalizers::add_all(self.api, set, &finalizers_of(set)).await,
             Step::Claim => self.claim(set, observed).await,
             Step::OwnTemplates => self.own_templates(set, observed).await,
             Step::Adopt => self.adopt(set, observed).await,
             Step::DeleteAll(names) | Step::ScaleDown(names) => self.delete(set, observed, names).await,
-            Step::Remediate(plan) => {
-                self.remediate(set, observed, plan).await?;
-                observe::machines(self.context, set, observed).await
-            }
+            Step::Remediate(plan) => self.remediate(set, observed, plan).await,
             Step::Sync => {
                 self.sync(set, observed).await?;
                 observed.synced = true;
                 Ok(())
             }
+            Step::Sweep => self.sweep(set, observed).await,
             Step::Create(count) => {
                 let created = self.create(set, observed, *count).await;
                 observe::machines(self.context, set, observed).await?;
@@ -77,8 +79,8 @@ impl Actor<'_> {
     async fn claim(&self, set: &mut MachineSet, observed: &Observed) -> Result<(), ReconcileError> {
         let Some(cluster) = &observed.cluster else { return Ok(()) };
         let mut owners = set.owner_references().to_vec();
-        if observed.deployment.is_none() && !ownership::is_owned(set, cluster) {
-            owners.push(ownership::shared(cluster));
+        if observed.deployment.is_none() {
+            owners = ownership::with_owner(&owners, ownership::shared(cluster));
         }
         let label = json!({CLUSTER_NAME_LABEL: set.spec.cluster_name});
         let change = json!({
@@ -124,13 +126,15 @@ impl Actor<'_> {
         Ok(())
     }
 
-    /// Deletes Machines by name. One that is gone already is no error.
+    /// Deletes Machines by name. One that is gone already is no error. One that the server refuses to delete does not keep
+    /// the others.
     pub(super) async fn delete(
         &self,
         set: &MachineSet,
         observed: &mut Observed,
         names: &[String],
     ) -> Result<(), ReconcileError> {
+        let mut result = Ok(());
         for name in names {
             let machine = observed.machines.iter().find(|machine| machine.name_any() == *name);
             let uid = machine.and_then(ResourceExt::uid);
@@ -142,10 +146,14 @@ impl Actor<'_> {
                 Err(error) => {
                     let message = format!("Failed to delete Machine {name:?}: {error}");
                     self.event(set, Severity::Warning, "FailedDelete", &message).await;
-                    return Err(error);
+                    if !protection::is_refusal(&error) {
+                        return Err(error);
+                    }
+                    result = result.and(Err(error));
                 }
             }
         }
+        result?;
         observe::machines(self.context, set, observed).await
     }
 
@@ -196,8 +204,7 @@ impl Actor<'_> {
             if object.metadata.deletion_timestamp.is_some() {
                 continue;
             }
-            let origin = [templates::CLONED_FROM_NAME, templates::CLONED_FROM_GROUP_KIND];
-            let origin = origin
+            let origin = templates::ORIGIN
                 .into_iter()
                 .filter_map(|key| Some((key.to_owned(), object.annotations().get(key)?.clone())));
             let annotations: BTreeMap<String, String> =

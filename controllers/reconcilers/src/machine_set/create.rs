@@ -4,11 +4,14 @@ use std::collections::BTreeSet;
 
 use apiserver_types::{ContractVersionedObjectReference, MachineSet};
 use controllers_runtime::{ReconcileError, Severity};
-use kube::ResourceExt;
-use kube::api::ListParams;
+use kube::api::{DynamicObject, ListParams};
+use kube::{Api, ResourceExt};
+use serde_json::Value;
 
 use super::act::Actor;
-use super::observe::{self, Observed};
+use super::decide;
+use super::observe::{self, Earlier, Observed};
+use super::spread::{self, Spread};
 use super::{MANAGER, METADATA_MANAGER, desired};
 use crate::{ownership, templates};
 
@@ -32,14 +35,15 @@ impl Actor<'_> {
         observed: &mut Observed,
         count: usize,
     ) -> Result<(), ReconcileError> {
-        self.remove_leftovers(set, observed).await?;
         let mut taken: Vec<String> = observed.machines.iter().map(ResourceExt::name_any).collect();
+        let mut spread = spread::of_set(observed);
         for _ in 0..count {
             let name = desired::name(set, &taken).map_err(|message| {
                 observed.failure = Some((MACHINE, message.clone()));
                 ReconcileError::waiting(MACHINE, message)
             })?;
-            if let Err((reason, error)) = self.create_machine(set, &name).await {
+            let domain = spread.as_mut().and_then(Spread::take);
+            if let Err((reason, error)) = self.create_machine(set, &name, domain, &observed.earlier).await {
                 // Each attempt has another name, and a text that changes would be written again and again.
                 let all = format!("{}-*", set.name_any());
                 let text = error.to_string().replace(&name, &all);
@@ -58,14 +62,19 @@ impl Actor<'_> {
     }
 
     /// Creates bootstrap data, server and Machine of one name. The Machine comes last, so that it never refers to nothing.
-    async fn create_machine(&self, set: &MachineSet, name: &str) -> Result<(), Failure> {
-        let spec = &set.spec.template.spec;
-        if let Some(template) = &spec.bootstrap.config_ref {
-            self.clone_template(set, template, name).await.map_err(|error| (BOOTSTRAP, error))?;
+    async fn create_machine(
+        &self,
+        set: &MachineSet,
+        name: &str,
+        domain: Option<String>,
+        earlier: &Earlier,
+    ) -> Result<(), Failure> {
+        for (field, template) in templates::references(&set.spec.template.spec) {
+            let reason = if field == "infrastructureRef" { INFRASTRUCTURE } else { BOOTSTRAP };
+            let made = self.clone_template(set, template, name, earlier.get(field)).await;
+            made.map_err(|error| (reason, error))?;
         }
-        let template = &spec.infrastructure_ref;
-        self.clone_template(set, template, name).await.map_err(|error| (INFRASTRUCTURE, error))?;
-        let intent = desired::new_machine(set, name);
+        let intent = desired::new_machine(set, name, domain);
         let machine = self.apply(name, &intent).await.map_err(|error| (MACHINE, error))?;
         self.applied.note(&machine.uid().unwrap_or_default(), &intent, &machine);
         Ok(())
@@ -76,6 +85,7 @@ impl Actor<'_> {
         set: &MachineSet,
         template: &ContractVersionedObjectReference,
         name: &str,
+        earlier: Option<&DynamicObject>,
     ) -> Result<(), ReconcileError> {
         let wish = templates::Clone {
             template,
@@ -86,6 +96,7 @@ impl Actor<'_> {
             annotations: &desired::annotations(set),
             // The Machine becomes the controller.
             owner: ownership::reference(set, false),
+            earlier,
         };
         templates::apply_clone(self.context, &wish, MANAGER, METADATA_MANAGER).await?;
         Ok(())
@@ -102,6 +113,23 @@ impl Actor<'_> {
         Ok(())
     }
 
+    /// Removes what an interrupted creation left. A set that lacks Machines is swept in each pass. Any other is swept at the
+    /// begin of the process, after its own changes and at a full resync, so that its passes at rest list nothing.
+    pub(super) async fn sweep(
+        &self,
+        set: &MachineSet,
+        observed: &mut Observed,
+    ) -> Result<(), ReconcileError> {
+        let key = format!("{}/leftovers", set.uid().unwrap_or_default());
+        let lacks_machines = observed.machines.len() < decide::wanted(set);
+        if lacks_machines || !self.applied.is_current(&key, &Value::Null, set) {
+            self.remove_leftovers(set, observed).await?;
+            self.applied.note(&key, &Value::Null, set);
+        }
+        observed.swept = true;
+        Ok(())
+    }
+
     /// Removes the objects that an interrupted creation left: the set still owns them, and no Machine refers to them.
     async fn remove_leftovers(&self, set: &MachineSet, observed: &Observed) -> Result<(), ReconcileError> {
         let namespace = set.namespace().unwrap_or_default();
@@ -113,7 +141,12 @@ impl Actor<'_> {
             .collect();
         for template in observe::template_references(set) {
             let kind = templates::kind_of(template);
-            let (api, _) = templates::api(self.context, &namespace, &template.api_group, kind)?;
+            // A set that only keeps its Machines does not need the kind.
+            let Some(resource) = templates::resource(self.context, &template.api_group, kind) else {
+                continue;
+            };
+            let api: Api<DynamicObject> =
+                Api::namespaced_with(self.context.client.clone(), &namespace, &resource);
             for object in api.list(&ListParams::default()).await? {
                 let name = object.name_any();
                 if ownership::refers_to(&object.metadata, set) && !used.contains(&(kind, name.as_str())) {
@@ -133,9 +166,98 @@ fn is_refused(error: &ReconcileError) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use apiserver_types::{Machine, MachineSetSpec, MachineSpec};
+    use controllers_runtime::{ControllerContext, ServedKind};
+    use k8s_openapi::jiff::Timestamp;
+    use kube::api::ApiResource;
     use kube::core::Status;
+    use serde_json::json;
+    use tokio::sync::Mutex;
 
     use super::*;
+    use crate::api_in_memory::FakeApi;
+    use crate::applied::Applied;
+    use crate::replica_status::Clock;
+
+    /// Path of the objects that are made from the template of a set.
+    const PARTS: &str = "/apis/g/v1/namespaces/ns/ks";
+
+    /// Returns a set of one Machine, and what is seen of it.
+    fn scene() -> (MachineSet, Observed) {
+        let reference = |kind: &str, name: &str| ContractVersionedObjectReference {
+            api_group: "g".to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+        };
+        let mut set =
+            MachineSet::new("ms", MachineSetSpec { replicas: Some(1), ..MachineSetSpec::default() });
+        (set.metadata.namespace, set.metadata.uid) = (Some("ns".to_owned()), Some("u".to_owned()));
+        set.spec.template.spec.infrastructure_ref = reference("KTemplate", "t");
+        let mut machine = Machine::new("used", MachineSpec::default());
+        machine.spec.infrastructure_ref = reference("K", "used");
+        (set, Observed { machines: vec![machine], ..Observed::default() })
+    }
+
+    /// Returns the kind of these objects.
+    fn served() -> ServedKind {
+        let resource = ApiResource {
+            group: "g".to_owned(),
+            version: "v1".to_owned(),
+            api_version: "g/v1".to_owned(),
+            kind: "K".to_owned(),
+            plural: "ks".to_owned(),
+        };
+        ServedKind { resource, namespaced: true, versions: vec!["v1".to_owned()] }
+    }
+
+    /// Stores two objects of the set: of its Machine, and of an interrupted creation.
+    fn interrupt(api: &FakeApi, set: &MachineSet) {
+        let owners = json!([ownership::reference(set, false)]);
+        let part = |name: &str| {
+            json!({
+                "apiVersion": "g/v1", "kind": "K",
+                "metadata": {"name": name, "namespace": "ns", "uid": format!("uid-{name}"), "ownerReferences": owners},
+            })
+        };
+        for name in ["left", "used"] {
+            api.put(&format!("{PARTS}/{name}"), part(name));
+        }
+        let items = json!([part("left"), part("used")]);
+        api.put(PARTS, json!({"apiVersion": "g/v1", "kind": "KList", "items": items}));
+    }
+
+    #[tokio::test]
+    async fn a_set_at_its_number_is_swept_once_and_after_its_own_changes() {
+        let api = FakeApi::default();
+        let kinds = Arc::from([served()]);
+        let context = ControllerContext { kinds, ..api.context("machineset-controller") };
+        let sets = Api::namespaced(api.client(), "ns");
+        let machines = Api::namespaced(api.client(), "ns");
+        let (applied, turn) = (Applied::default(), Mutex::default());
+        let clock: Clock = Arc::new(Timestamp::now);
+        let actor =
+            Actor { context: &context, api: &sets, machines, applied: &applied, clock: &clock, turn: &turn };
+        let (mut set, mut observed) = scene();
+        for (case, is_swept) in [("first", true), ("at rest", false), ("changed", true), ("lacks one", true)]
+        {
+            match case {
+                "changed" => set.spec.replicas = Some(0),
+                "lacks one" => {
+                    set.spec.replicas = Some(2);
+                    actor.sweep(&set, &mut observed).await.unwrap();
+                }
+                _ => {}
+            }
+            interrupt(&api, &set);
+            observed.swept = false;
+            actor.sweep(&set, &mut observed).await.unwrap();
+            assert!(observed.swept, "{case}");
+            assert_eq!(api.get(&format!("{PARTS}/left")).is_none(), is_swept, "{case}");
+            assert!(api.get(&format!("{PARTS}/used")).is_some(), "{case}");
+        }
+    }
 
     #[test]
     fn a_refused_object_is_told_from_a_failed_call() {

@@ -7,12 +7,14 @@ use controllers_runtime::paused;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
+use super::chains::{self, Chains};
 use super::observe::Observed;
 use super::remediation::{self, Circumstances, Remediation};
-use super::{FINALIZER, deletion_order};
+use super::{FINALIZER, finalizers_of, limits, spread};
 use crate::machine_labels::DISABLE_CREATE;
 use crate::replica_status::{counts, is_deleting};
-use crate::{CLUSTER_NAME_LABEL, ownership};
+use crate::rollout_gate::{self, Hold};
+use crate::{CLUSTER_NAME_LABEL, finalizers, ownership, topology_templates};
 
 /// Interval of a set whose Machines are not all ready, or that must not create Machines. Upstream's.
 const UNSETTLED: Duration = Duration::from_secs(15);
@@ -27,7 +29,7 @@ pub(super) enum Step {
     Pause,
     /// Do nothing at all: the set is being deleted, and waits for the finalizers of others.
     Ignore,
-    /// Add the finalizer.
+    /// Add the finalizers.
     AddFinalizer,
     /// Add the Cluster's label, and the Cluster as the owner of a set without a MachineDeployment.
     Claim,
@@ -39,12 +41,14 @@ pub(super) enum Step {
     DeleteAll(Vec<String>),
     /// Wait until the Machines are gone.
     WaitForMachines,
-    /// Remove the finalizer: no Machine is left.
+    /// Delete the templates of a topology, and remove the finalizers: no Machine is left.
     Release,
     /// Mark and delete unhealthy Machines.
     Remediate(Remediation),
     /// Bring metadata and settings of the existing Machines up to date.
     Sync,
+    /// Remove what an interrupted creation left.
+    Sweep,
     /// Create this number of Machines.
     Create(usize),
     /// Create no Machines, because a preflight check or a missing template forbids it.
@@ -66,6 +70,7 @@ impl Step {
                 | Self::Adopt
                 | Self::Remediate(_)
                 | Self::Sync
+                | Self::Sweep
         )
     }
 }
@@ -75,8 +80,12 @@ pub(super) fn next_step(set: &MachineSet, observed: &Observed, now: Timestamp) -
     if paused(set, observed.cluster.as_ref()) {
         return Step::Pause;
     }
-    let is_held = set.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
-    match (set.metadata.deletion_timestamp.is_some(), is_held) {
+    let is_deleting = set.metadata.deletion_timestamp.is_some();
+    let is_held = match is_deleting {
+        true => finalizers::has_any(set, &[FINALIZER, topology_templates::OF_SET]),
+        false => finalizers::has_all(set, &finalizers_of(set)),
+    };
+    match (is_deleting, is_held) {
         (true, true) => return deletion(observed),
         (true, false) => return Step::Ignore,
         (false, false) => return Step::AddFinalizer,
@@ -91,16 +100,51 @@ pub(super) fn next_step(set: &MachineSet, observed: &Observed, now: Timestamp) -
     if !observed.orphans.is_empty() {
         return Step::Adopt;
     }
-    let circumstances = Circumstances {
-        is_current: observed.is_current(set),
-        limit: remediation::limit(observed.deployment.as_ref()),
-        preflight: &observed.preflight,
-    };
-    let plan = remediation::plan(&observed.machines, &circumstances);
+    let plan = remediation(set, observed, now);
     if !plan.is_empty() {
         return Step::Remediate(plan);
     }
-    if observed.synced { replicas(set, observed, now) } else { Step::Sync }
+    match (observed.synced, observed.swept) {
+        (false, _) => Step::Sync,
+        (true, false) => Step::Sweep,
+        (true, true) => replicas(set, observed, now),
+    }
+}
+
+/// Returns the number of Machines that a set is to have.
+pub(super) fn wanted(set: &MachineSet) -> usize {
+    usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or_default()
+}
+
+/// Plans the remediation of the set's Machines.
+pub(super) fn remediation(set: &MachineSet, observed: &Observed, now: Timestamp) -> Remediation {
+    let deployment = observed.deployment.as_ref();
+    let own = limits::of_set(set, deployment);
+    let circumstances = Circumstances {
+        is_current: observed.is_current(set) || is_kept(set, observed, now),
+        limits: own.iter().chain(&observed.limit_of_cluster).collect(),
+        preflight: &observed.preflight,
+        chains: chains::policy(set, deployment).map(|policy| Chains::read(set, policy, now)),
+        hold: outside_window(set, observed, now),
+    };
+    remediation::plan(&observed.machines, circumstances)
+}
+
+/// Returns the hold of remediations that are not urgent: the window of the MachineDeployment, or of a set without one.
+fn outside_window(set: &MachineSet, observed: &Observed, now: Timestamp) -> Option<Hold> {
+    let cluster = observed.cluster.as_ref();
+    match &observed.deployment {
+        Some(deployment) => rollout_gate::outside_window(deployment, cluster, now),
+        None => rollout_gate::outside_window(set, cluster, now),
+    }
+}
+
+/// Returns true if a set with an earlier template keeps its Machines for now, because the rollout is held.
+fn is_kept(set: &MachineSet, observed: &Observed, now: Timestamp) -> bool {
+    let is_disabled = set.annotations().get(DISABLE_CREATE).is_some_and(|value| value == "true");
+    let deployment = observed.deployment.as_ref();
+    let hold = deployment.and_then(|it| rollout_gate::hold(it, observed.cluster.as_ref(), now));
+    !is_disabled && hold.is_some()
 }
 
 fn deletion(observed: &Observed) -> Step {
@@ -119,7 +163,7 @@ fn is_claimed(set: &MachineSet, observed: &Observed) -> bool {
     let name = Some(&set.spec.cluster_name);
     let selector = set.spec.selector.match_labels.as_ref();
     let template = set.spec.template.metadata.as_ref().and_then(|it| it.labels.as_ref());
-    let is_owned = observed.deployment.is_some() || ownership::is_owned(set, cluster);
+    let is_owned = observed.deployment.is_some() || ownership::is_adopted(&set.metadata, cluster);
     is_owned
         && set.labels().get(CLUSTER_NAME_LABEL) == name
         && selector.and_then(|it| it.get(CLUSTER_NAME_LABEL)) == name
@@ -127,8 +171,7 @@ fn is_claimed(set: &MachineSet, observed: &Observed) -> bool {
 }
 
 fn replicas(set: &MachineSet, observed: &Observed, now: Timestamp) -> Step {
-    let desired = usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or_default();
-    let existing = observed.machines.len();
+    let (desired, existing) = (wanted(set), observed.machines.len());
     if existing < desired {
         let is_disabled = set.annotations().get(DISABLE_CREATE).is_some_and(|value| value == "true");
         return match (is_disabled, observed.is_blocked()) {
@@ -138,28 +181,37 @@ fn replicas(set: &MachineSet, observed: &Observed, now: Timestamp) -> Step {
         };
     }
     let order = set.spec.deletion.as_ref().and_then(|it| it.order).unwrap_or_default();
-    let first = deletion_order::in_order(&observed.machines, order, now);
     // Those that are being deleted come first, so that no more than necessary are deleted.
-    let excess = first.into_iter().take(existing - desired).filter(|it| !is_deleting(it));
+    let spread = spread::of_set(observed);
+    let first = spread::surplus(&observed.machines, (order, now), existing - desired, spread.as_ref());
+    let excess = first.into_iter().filter(|it| !is_deleting(it));
     let names: Vec<String> = excess.map(ResourceExt::name_any).collect();
     if names.is_empty() { Step::Nothing } else { Step::ScaleDown(names) }
 }
 
 /// Returns the interval after a pass that ended with `step`.
-pub(super) fn interval(set: &MachineSet, step: &Step, observed: &Observed) -> Option<Duration> {
+pub(super) fn interval(
+    set: &MachineSet,
+    step: &Step,
+    observed: &Observed,
+    now: Timestamp,
+) -> Option<Duration> {
     match step {
         Step::Pause | Step::Ignore | Step::Release => return None,
         Step::Blocked => return Some(UNSETTLED),
         _ => {}
     }
     let count = |kind| observed.machines.iter().filter(|it| counts(it, kind)).count();
-    let desired = usize::try_from(set.spec.replicas.unwrap_or(1)).unwrap_or_default();
+    let desired = wanted(set);
     let seconds = set.spec.template.spec.min_ready_seconds.unwrap_or_default();
-    match (count("Ready") == desired, count("Available") == desired) {
-        (false, _) => Some(UNSETTLED),
-        (true, false) if seconds > 0 => Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(1))),
-        _ => Some(RESYNC),
-    }
+    let interval = match (count("Ready") == desired, count("Available") == desired) {
+        (false, _) => UNSETTLED,
+        (true, false) if seconds > 0 => Duration::from_secs(u64::try_from(seconds).unwrap_or(1)),
+        _ => RESYNC,
+    };
+    // A little later, so that the period is over.
+    let wait = remediation(set, observed, now).wait.map(|wait| wait.saturating_add(Duration::from_secs(1)));
+    Some(wait.map_or(interval, |wait| wait.min(interval)))
 }
 
 #[cfg(test)]
@@ -193,7 +245,7 @@ mod tests {
 
     fn observed(names: &[&str]) -> Observed {
         let machines = names.iter().map(|name| Machine::new(name, MachineSpec::default())).collect();
-        Observed { cluster: Some(cluster()), machines, synced: true, ..Observed::default() }
+        Observed { cluster: Some(cluster()), machines, synced: true, swept: true, ..Observed::default() }
     }
 
     fn deleted() -> Option<Time> {
@@ -218,6 +270,10 @@ mod tests {
         assert_eq!(next_step(&set(1), &Observed { orphans, ..observed(&[]) }, now), Step::Adopt);
         let stale = Observed { synced: false, ..observed(&[]) };
         assert_eq!(next_step(&set(1), &stale, now), Step::Sync);
+        for replicas in 0..3 {
+            let unswept = Observed { swept: false, ..observed(&["a"]) };
+            assert_eq!(next_step(&set(replicas), &unswept, now), Step::Sweep, "whatever its number is");
+        }
         assert_eq!(next_step(&set(1), &observed(&[]), now), Step::Create(1));
     }
 

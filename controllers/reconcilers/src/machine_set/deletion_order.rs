@@ -2,12 +2,30 @@
 
 use std::cmp::Ordering;
 
+use apiserver_types::protection::is_protected;
 use apiserver_types::{ConditionStatus, DeletionOrder, Machine};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
 use crate::machine_labels::{DELETE_FIRST, UPDATING};
 use crate::replica_status::is_deleting;
+
+/// State of a Machine, as far as it determines the order of deletion. Machines of the first state go first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum State {
+    /// Being deleted already.
+    Deleting,
+    /// Marked by a user to go first.
+    Chosen,
+    /// Being updated in place.
+    InUpdate,
+    /// Without a Node, or found unhealthy.
+    Unhealthy,
+    /// None of these, so that the age counts, or the name alone.
+    Other,
+    /// The server refuses to delete it.
+    Protected,
+}
 
 /// Priority of a Machine that is being deleted already.
 const DELETING: f64 = 100.0;
@@ -23,6 +41,9 @@ const UNHEALTHY: f64 = 50.0;
 
 /// Priority of any other Machine without an order by age.
 const OTHER: f64 = 20.0;
+
+/// Priority of a Machine that the server refuses to delete.
+const PROTECTED: f64 = -1.0;
 
 /// Age at which the priority by age is near its limit: ten days. Unit: seconds.
 const AGE_SCALE: f64 = 864_000.0;
@@ -43,23 +64,33 @@ pub(super) fn in_order<'a>(
 }
 
 fn priority(machine: &Machine, order: DeletionOrder, now: Timestamp) -> f64 {
+    match (state(machine), order) {
+        (State::Deleting, _) => DELETING,
+        (State::Chosen, _) => CHOSEN,
+        (State::InUpdate, _) => IN_UPDATE,
+        (State::Unhealthy, _) => UNHEALTHY,
+        (State::Other, DeletionOrder::Random) => OTHER,
+        (State::Other, DeletionOrder::Oldest) => by_age(machine, now),
+        (State::Other, DeletionOrder::Newest) => UNHEALTHY - by_age(machine, now),
+        (State::Protected, _) => PROTECTED,
+    }
+}
+
+/// Returns the state of a Machine. The first one that applies counts.
+pub(super) fn state(machine: &Machine) -> State {
     if is_deleting(machine) {
-        return DELETING;
+        return State::Deleting;
+    }
+    if is_protected(&machine.metadata) {
+        return State::Protected;
     }
     if machine.annotations().contains_key(DELETE_FIRST) {
-        return CHOSEN;
+        return State::Chosen;
     }
     if machine.annotations().contains_key(UPDATING) {
-        return IN_UPDATE;
+        return State::InUpdate;
     }
-    if is_unhealthy(machine) {
-        return UNHEALTHY;
-    }
-    match order {
-        DeletionOrder::Random => OTHER,
-        DeletionOrder::Oldest => by_age(machine, now),
-        DeletionOrder::Newest => UNHEALTHY - by_age(machine, now),
-    }
+    if is_unhealthy(machine) { State::Unhealthy } else { State::Other }
 }
 
 /// Returns true if a Machine has no Node, or its Node or itself was found unhealthy. Unknown is not unhealthy.
@@ -146,6 +177,17 @@ mod tests {
             "c-ten-days",
         ];
         assert_eq!(names[3..], expected);
+    }
+
+    #[test]
+    fn a_protected_machine_is_chosen_last_even_if_a_user_wants_it_first() {
+        let now = Timestamp::now();
+        let mut kept = machine("a", None, now);
+        let annotations = [apiserver_types::protection::PROTECTED, DELETE_FIRST];
+        kept.annotations_mut().extend(annotations.map(|key| (key.to_owned(), "true".to_owned())));
+        let machines = [kept, machine("b", None, now)];
+        let names = in_order(&machines, DeletionOrder::Random, now).into_iter().map(ResourceExt::name_any);
+        assert_eq!(names.collect::<Vec<_>>(), ["b", "a"]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use crate::machine_labels::{DEPLOYMENT_NAME, SET_NAME};
-use crate::{CLUSTER_NAME_LABEL, generated_names, ownership, templates};
+use crate::{CLUSTER_NAME_LABEL, deletion_timeouts, generated_names, ownership, templates};
 
 /// Template of the name of a Machine, if the set has none.
 const NAME: &str = "{{ .machineSet.name }}-{{ .random }}";
@@ -45,8 +45,8 @@ pub(super) fn annotations(set: &MachineSet) -> BTreeMap<String, String> {
     set.spec.template.metadata.as_ref().and_then(|it| it.annotations.clone()).unwrap_or_default()
 }
 
-/// Returns the intent of a new Machine.
-pub(super) fn new_machine(set: &MachineSet, name: &str) -> Value {
+/// Returns the intent of a new Machine, in this failure domain, else in that of the template.
+pub(super) fn new_machine(set: &MachineSet, name: &str, domain: Option<String>) -> Value {
     let named = |template: &ContractVersionedObjectReference| ContractVersionedObjectReference {
         kind: templates::kind_of(template).to_owned(),
         name: name.to_owned(),
@@ -55,6 +55,7 @@ pub(super) fn new_machine(set: &MachineSet, name: &str) -> Value {
     let mut machine = Machine::new(name, set.spec.template.spec.clone());
     machine.spec.infrastructure_ref = named(&set.spec.template.spec.infrastructure_ref);
     machine.spec.bootstrap.config_ref = set.spec.template.spec.bootstrap.config_ref.as_ref().map(named);
+    machine.spec.failure_domain = domain.or(machine.spec.failure_domain);
     intent(set, machine)
 }
 
@@ -84,12 +85,8 @@ fn intent(set: &MachineSet, mut machine: Machine) -> Value {
 /// deletion goes on.
 pub(super) fn deleting_machine(set: &MachineSet, live: &Machine) -> Option<Value> {
     let (template, spec) = (&set.spec.template.spec, &live.spec);
-    let wanted = template.deletion.clone().unwrap_or_default();
-    let known = spec.deletion.clone().unwrap_or_default();
-    let node_deletion = wanted.node_deletion_timeout_seconds.unwrap_or(super::NODE_DELETION_TIMEOUT);
-    let is_current = known.node_drain_timeout_seconds == wanted.node_drain_timeout_seconds
-        && known.node_volume_detach_timeout_seconds == wanted.node_volume_detach_timeout_seconds
-        && known.node_deletion_timeout_seconds == Some(node_deletion)
+    let wanted = deletion_timeouts::wanted(template.deletion.as_ref());
+    let is_current = deletion_timeouts::is_current(live, &wanted)
         && spec.readiness_gates == template.readiness_gates
         && spec.min_ready_seconds == template.min_ready_seconds
         && spec.taints == template.taints;
@@ -97,11 +94,7 @@ pub(super) fn deleting_machine(set: &MachineSet, live: &Machine) -> Option<Value
         json!({
             "metadata": {"uid": live.uid(), "resourceVersion": live.resource_version()},
             "spec": {
-                "deletion": {
-                    "nodeDrainTimeoutSeconds": wanted.node_drain_timeout_seconds,
-                    "nodeVolumeDetachTimeoutSeconds": wanted.node_volume_detach_timeout_seconds,
-                    "nodeDeletionTimeoutSeconds": node_deletion,
-                },
+                "deletion": deletion_timeouts::patch(&wanted),
                 "readinessGates": template.readiness_gates,
                 "minReadySeconds": template.min_ready_seconds,
                 "taints": template.taints,
@@ -141,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_machine_gets_labels_owner_and_references_of_its_own() {
-        let machine = new_machine(&set(), "ms-abcde");
+        let machine = new_machine(&set(), "ms-abcde", None);
         let labels = json!({"a": "b", CLUSTER_NAME_LABEL: "c", SET_NAME: "ms", DEPLOYMENT_NAME: "md"});
         assert_eq!(machine["metadata"]["labels"], labels);
         assert_eq!(machine["metadata"]["annotations"], json!({"x": "y"}));
@@ -154,6 +147,20 @@ mod tests {
             (&machine["apiVersion"], &machine["kind"]),
             (&json!("cluster.x-k8s.io/v1beta2"), &json!("Machine"))
         );
+    }
+
+    #[test]
+    fn the_failure_domain_of_a_machine_is_that_of_the_spread_or_of_the_template_and_stays() {
+        let mut set = set();
+        let domain = |machine: &Value| machine["spec"]["failureDomain"].as_str().map(str::to_owned);
+        assert_eq!(domain(&new_machine(&set, "m", None)), None);
+        let mut spread = new_machine(&set, "m", Some("az2".to_owned()));
+        assert_eq!(domain(&spread).as_deref(), Some("az2"));
+        spread["metadata"]["uid"] = json!("u");
+        let live: Machine = serde_json::from_value(spread).unwrap();
+        assert_eq!(domain(&existing_machine(&set, &live)).as_deref(), Some("az2"));
+        set.spec.template.spec.failure_domain = Some("az1".to_owned());
+        assert_eq!(domain(&new_machine(&set, "m", None)).as_deref(), Some("az1"));
     }
 
     #[test]
@@ -173,7 +180,7 @@ mod tests {
     fn the_timeouts_of_a_machine_that_is_being_deleted_follow_the_template() {
         let mut set = set();
         let mut live = Machine::new("m", MachineSpec::default());
-        let ten = Some(super::super::NODE_DELETION_TIMEOUT);
+        let ten = Some(deletion_timeouts::NODE_DELETION_TIMEOUT);
         let deletion =
             MachineDeletionSpec { node_deletion_timeout_seconds: ten, ..MachineDeletionSpec::default() };
         live.spec.deletion = Some(deletion);

@@ -3,27 +3,34 @@
 //! A pass observes once, then decides and acts until a step ends it, and reports once.
 
 mod act;
+mod chains;
 mod create;
 mod decide;
 mod deletion_order;
 mod desired;
+mod limits;
 mod observe;
 mod preflight;
 mod remediate;
 mod remediation;
 mod report;
+pub(crate) mod spread;
 mod watch;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::MachineSet;
 use controllers_runtime::{
     ControllerContext, ControllerSpec, PolicyRule, ReconcileError, Requeue, paused, write_status,
 };
+use k8s_openapi::jiff::Timestamp;
 use kube::{Api, ResourceExt};
+use tokio::sync::Mutex;
 
 use crate::applied::Applied;
-use crate::replica_status::Now;
+use crate::replica_status::{Clock, Now};
+use crate::topology_templates;
 use act::Actor;
 use decide::Step;
 use observe::Observed;
@@ -48,6 +55,11 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             verbs: PolicyRule::READ,
         },
         PolicyRule {
+            groups: &["capstan.dev"],
+            resources: &["machinedeploymentrevisions"],
+            verbs: PolicyRule::READ,
+        },
+        PolicyRule {
             groups: &["bootstrap.cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io"],
             resources: &["*"],
             verbs: PolicyRule::WRITE,
@@ -67,23 +79,37 @@ const MANAGER: &str = "capi-machineset";
 /// Field manager of the labels and annotations of the parts of a Machine. Upstream's name.
 const METADATA_MANAGER: &str = "capi-machineset-metadata";
 
-/// Time limit for the deletion of a Node, if the template sets none. Upstream's default. Unit: seconds.
-const NODE_DELETION_TIMEOUT: i32 = 10;
-
 /// Interval of a set that waits for another object; watches report most changes sooner.
 const WAITING: Duration = Duration::from_secs(10);
 
+/// Returns the finalizers of a MachineSet.
+fn finalizers_of(set: &MachineSet) -> Vec<&'static str> {
+    topology_templates::finalizers(set, FINALIZER, topology_templates::OF_SET)
+}
+
 /// Reconciler of MachineSets.
-#[derive(Debug)]
 pub struct MachineSetReconciler {
     context: ControllerContext,
     applied: Applied,
+    clock: Clock,
+    turn: Mutex<()>,
+}
+
+impl std::fmt::Debug for MachineSetReconciler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MachineSetReconciler").field("applied", &self.applied).finish_non_exhaustive()
+    }
 }
 
 impl MachineSetReconciler {
     /// Creates a reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context, applied: Applied::default() }
+        Self::with_clock(context, Arc::new(Timestamp::now))
+    }
+
+    /// Creates a reconciler whose periods end by this clock.
+    pub fn with_clock(context: ControllerContext, clock: Arc<dyn Fn() -> Timestamp + Send + Sync>) -> Self {
+        Self { context, applied: Applied::default(), clock, turn: Mutex::default() }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -101,39 +127,43 @@ impl MachineSetReconciler {
         let mut observed = observe::observe(&self.context, &set).await?;
         if let Some((reason, message)) = observed.stuck.clone() {
             observed.unusable.push(message.clone());
-            report(&api, set, &observed, false).await?;
+            self.report(&api, set, &observed, false).await?;
             return Err(ReconcileError::waiting(reason, message));
         }
         let machines = Api::namespaced(self.context.client.clone(), &namespace);
-        let actor = Actor { context: &self.context, api: &api, machines, applied: &self.applied };
+        let (context, applied, turn) = (&self.context, &self.applied, &self.turn);
+        let actor = Actor { context, api: &api, machines, applied, clock: &self.clock, turn };
         let result = actor.work(&mut set, &mut observed).await;
         if matches!(&result, Ok(Step::Ignore)) || result.as_ref().is_err_and(ReconcileError::is_conflict) {
             return result.map(|_| None);
         }
-        let set = report(&api, set, &observed, result.is_ok()).await?;
+        let set = self.report(&api, set, &observed, result.is_ok()).await?;
         let step = result?;
         if step == Step::Release {
-            crate::finalizers::remove(&api, &set, FINALIZER).await?;
+            topology_templates::delete(&self.context, &set, &set.spec.template.spec).await?;
+            let held = [FINALIZER, topology_templates::OF_SET];
+            crate::finalizers::remove_all(&api, &set, &held).await?;
         }
-        Ok(decide::interval(&set, &step, &observed))
+        Ok(decide::interval(&set, &step, &observed, (self.clock)()))
     }
-}
 
-/// Writes the status. A paused set reports nothing but the pause.
-async fn report(
-    api: &Api<MachineSet>,
-    set: MachineSet,
-    observed: &Observed,
-    succeeded: bool,
-) -> Result<MachineSet, ReconcileError> {
-    let (mut new, now) = (set.clone(), Now::read());
-    if paused(&set, observed.cluster.as_ref()) {
-        report::report_pause(&mut new, observed, &now);
-        return write_status(api, &set, &new).await;
+    /// Writes the status. A paused set reports nothing but the pause.
+    async fn report(
+        &self,
+        api: &Api<MachineSet>,
+        set: MachineSet,
+        observed: &Observed,
+        succeeded: bool,
+    ) -> Result<MachineSet, ReconcileError> {
+        let (mut new, now) = (set.clone(), Now::at((self.clock)()));
+        if paused(&set, observed.cluster.as_ref()) {
+            report::report_pause(&mut new, observed, &now);
+            return write_status(api, &set, &new).await;
+        }
+        report::report(&mut new, observed, &now);
+        if succeeded {
+            new.status.get_or_insert_default().observed_generation = set.metadata.generation;
+        }
+        write_status(api, &set, &new).await
     }
-    report::report(&mut new, observed, &now);
-    if succeeded {
-        new.status.get_or_insert_default().observed_generation = set.metadata.generation;
-    }
-    write_status(api, &set, &new).await
 }

@@ -1,14 +1,23 @@
 //! Observation of the objects around a MachineSet.
 
-use apiserver_types::{Cluster, ContractVersionedObjectReference, Machine, MachineDeployment, MachineSet};
+use std::collections::BTreeMap;
+
+use apiserver_types::{
+    Cluster, ContractVersionedObjectReference, Machine, MachineDeployment, MachineSet, template_revision,
+};
 use controllers_runtime::{ControllerContext, ReconcileError};
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, ResourceExt};
 
-use super::preflight;
+use super::limits::{self, Limit};
+use super::{preflight, spread};
+use crate::kept_revisions;
 use crate::machine_labels::{DEPLOYMENT_NAME, REVISION};
 use crate::templates::{self, Missing};
 use crate::{ownership, selectors};
+
+/// Templates as they were when the set was made, by the field of the reference. Only those that were edited since.
+pub(super) type Earlier = BTreeMap<&'static str, DynamicObject>;
 
 /// Objects around a MachineSet.
 #[derive(Debug, Clone, Default)]
@@ -20,18 +29,25 @@ pub(super) struct Observed {
     pub machines: Vec<Machine>,
     /// Machines that match the selector and have no controller.
     pub orphans: Vec<Machine>,
+    /// Machines of the other sets of a MachineDeployment that is spread over failure domains.
+    pub siblings: Vec<Machine>,
     /// Templates that exist, and do not refer to the Cluster yet.
     pub unowned: Vec<DynamicObject>,
     /// Templates that do not exist.
     pub missing: Vec<Missing>,
+    pub earlier: Earlier,
     /// Texts about references that cannot be used, whatever exists.
     pub unusable: Vec<String>,
     /// Reason and text if the set cannot be worked on at all.
     pub stuck: Option<(&'static str, String)>,
+    /// Limit of the remediations of the Cluster's workers at the same time.
+    pub limit_of_cluster: Option<Limit>,
     /// Texts of the preflight checks that fail.
     pub preflight: Vec<String>,
     /// The Machines have the present metadata and settings.
     pub synced: bool,
+    /// Nothing is left of an interrupted creation.
+    pub swept: bool,
     /// Reason and text of a Machine that could not be created in this pass.
     pub failure: Option<(&'static str, String)>,
 }
@@ -54,11 +70,25 @@ pub(super) async fn observe(
     if set.metadata.deletion_timestamp.is_some() || observed.cluster.is_none() {
         return Ok(observed);
     }
+    limit_of_cluster(context, set, &mut observed).await?;
     read_templates(context, set, &mut observed).await?;
+    siblings(context, set, &mut observed).await?;
+    let obstacle = spread::obstacle(&observed);
+    observed.unusable.extend(obstacle);
     if let Some(cluster) = &observed.cluster {
         observed.preflight = preflight::check(context, set, cluster).await?;
     }
     Ok(observed)
+}
+
+/// Reads the limit of the Cluster again, with the remediations in flight in its other sets.
+pub(super) async fn limit_of_cluster(
+    context: &ControllerContext,
+    set: &MachineSet,
+    observed: &mut Observed,
+) -> Result<(), ReconcileError> {
+    observed.limit_of_cluster = limits::of_cluster(context, set, observed.cluster.as_ref()).await?;
+    Ok(())
 }
 
 /// Reads the Machines of a set again.
@@ -79,6 +109,23 @@ pub(super) async fn machines(
         .into_iter()
         .filter(|it| controller_of(it).is_none() && it.metadata.deletion_timestamp.is_none())
         .collect();
+    Ok(())
+}
+
+/// Reads the Machines of the other sets, if the MachineDeployment is spread over failure domains.
+async fn siblings(
+    context: &ControllerContext,
+    set: &MachineSet,
+    observed: &mut Observed,
+) -> Result<(), ReconcileError> {
+    let Some(deployment) = observed.deployment.as_ref().filter(|it| spread::is_spread(it)) else {
+        return Ok(());
+    };
+    let api: Api<Machine> = Api::namespaced(context.client.clone(), &set.namespace().unwrap_or_default());
+    let label = format!("{DEPLOYMENT_NAME}={}", deployment.name_any());
+    let listed = api.list(&ListParams::default().labels(&label)).await?.items;
+    let is_other = |it: &Machine| controller_of(it).is_some() && !is_controlled(it, set);
+    observed.siblings = listed.into_iter().filter(is_other).collect();
     Ok(())
 }
 
@@ -124,11 +171,40 @@ async fn read_templates(
             observed.unusable.push(text);
             continue;
         }
-        match templates::read(context, &set.namespace().unwrap_or_default(), reference).await? {
-            None => observed.missing.push(Missing::new(field, reference)),
-            Some(it) if ownership::refers_to(&it.metadata, &cluster) => {}
-            Some(it) => observed.unowned.push(it),
+        let found = templates::read(context, &set.namespace().unwrap_or_default(), reference).await?;
+        let Some(template) = found else {
+            observed.missing.push(Missing::new(field, reference));
+            continue;
+        };
+        read_earlier(context, set, (field, reference), &template, observed).await?;
+        if !ownership::is_adopted(&template.metadata, &cluster) {
+            observed.unowned.push(template);
         }
+    }
+    Ok(())
+}
+
+/// Reads a template as it was when the set was made, if it was edited since. A set without a MachineDeployment has the
+/// present one.
+async fn read_earlier(
+    context: &ControllerContext,
+    set: &MachineSet,
+    (field, reference): (&'static str, &ContractVersionedObjectReference),
+    template: &DynamicObject,
+    observed: &mut Observed,
+) -> Result<(), ReconcileError> {
+    let Some(deployment) = &observed.deployment else { return Ok(()) };
+    let number = template_revision(set.annotations(), templates::revision_key(field));
+    if number == templates::revision(template) {
+        return Ok(());
+    }
+    let kept = kept_revisions::list(context, deployment).await?;
+    match kept_revisions::copy(&kept, reference, number) {
+        Some(copy) => drop(observed.earlier.insert(field, copy)),
+        None => observed.unusable.push(format!(
+            "The set has revision {number} of {} {}, and no MachineDeploymentRevision has a copy of it",
+            reference.kind, reference.name
+        )),
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Preflight checks: reasons not to create Machines at present. Texts and names are upstream's.
+//! Preflight checks: reasons not to create Machines at present. Texts and names are upstream's. A text also names the field
+//! that is missing.
 
 use apiserver_types::{Cluster, ContractVersionedObjectReference, MachineSet};
 use controllers_runtime::{ControllerContext, ReconcileError};
@@ -120,7 +121,8 @@ fn unstable(subject: &Subject<'_>) -> Option<String> {
         running.extend(text(subject.control_plane, "/status/version"));
     }
     if running.is_empty() {
-        return Some(format!("{name} is provisioning"));
+        // A provider that never reports a version would block the set for ever.
+        return Some(format!("{name} is provisioning, its status.version is not set"));
     }
     let is_behind = |version: &str| parse(version).is_none_or(|version| version < subject.wanted);
     running.into_iter().any(is_behind).then(|| format!("{name} is upgrading"))
@@ -215,7 +217,8 @@ mod tests {
                 None,
                 "",
                 vec![
-                    "KubeadmControlPlane ns/cp is provisioning (\"ControlPlaneIsStable\" preflight check failed)",
+                    "KubeadmControlPlane ns/cp is provisioning, its status.version is not set \
+                     (\"ControlPlaneIsStable\" preflight check failed)",
                 ],
             ),
             ("v1.33.0", "v1.33.1", stable.clone(), None, "", vec!["KubeadmControlPlane ns/cp is upgrading"]),

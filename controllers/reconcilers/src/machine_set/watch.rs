@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use apiserver_types::maintenance_window::MAINTENANCE_WINDOW;
+use apiserver_types::rollout_settings::REMEDIATION_MAX_IN_FLIGHT;
 use apiserver_types::{Cluster, KubeadmControlPlane, Machine, MachineDeployment, MachineSet};
 use controllers_runtime::{ControllerContext, ReconcileLoop};
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -27,8 +29,10 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
     let [of_machines, of_deployments, of_clusters, of_control_planes] = stores;
     let predicate = ChangePredicate::default();
     let of_cluster = move |cluster: Cluster| {
-        // Only the spec of a Cluster and its pause matter to its sets.
-        if !predicate.is_new(&cluster) {
+        // Only the spec of a Cluster, its pause, its limit of remediations and its window matter to its sets.
+        let settings =
+            [REMEDIATION_MAX_IN_FLIGHT, MAINTENANCE_WINDOW].map(|key| cluster.annotations().get(key));
+        if !predicate.is_new_with(&cluster, &settings) {
             return Vec::new();
         }
         let name = cluster.name_any();

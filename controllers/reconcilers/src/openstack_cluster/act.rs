@@ -8,7 +8,7 @@ use controllers_infrastructure::{
     Cloud, ErrorClass, FixedIp, NewFloatingIp, NewNetwork, NewRouter, NewSecurityGroupRule, NewSubnet,
     SecurityGroupRule, TaggedKind,
 };
-use controllers_runtime::{JOURNAL_ANNOTATION, OwnershipTag, ReconcileError};
+use controllers_runtime::{ControllerSettings, JOURNAL_ANNOTATION, OwnershipTag, ReconcileError};
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
@@ -18,7 +18,7 @@ use super::decide::Step;
 use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
 use super::observe::Observed;
 use super::rules::Role;
-use super::{applied_rules, balancer};
+use super::{applied_rules, balancer, drift};
 use crate::applied_tags::{self, TagChange};
 use crate::{duplicates, lost_calls, names, project};
 
@@ -28,6 +28,7 @@ pub(super) struct Actor<'a> {
     pub cloud: &'a Arc<dyn Cloud>,
     pub desired: &'a Desired,
     pub tag: &'a OwnershipTag,
+    pub settings: &'a ControllerSettings,
 }
 
 /// Event of an effect: reason and message.
@@ -53,6 +54,7 @@ impl Actor<'_> {
             Step::Balance(step) => self.change_balancer(step, object, observed).await,
             Step::Wait { reason, message } => Err(ReconcileError::waiting(reason, message)),
             Step::Nothing => Ok(None),
+            step @ Step::SetGateway { .. } => self.change_gateway(step, object, observed).await,
             step => self.change_cloud(step, object, observed).await,
         }
     }
@@ -77,7 +79,7 @@ impl Actor<'_> {
     }
 
     /// Makes another step, unless it creates a resource and the answer to the same call was lost a moment ago.
-    async fn change_cloud(
+    pub(super) async fn change_cloud(
         &self,
         step: Step,
         object: &mut OpenStackCluster,
@@ -117,6 +119,7 @@ impl Actor<'_> {
                 Some(("UpdatedSubnet", format!("set the allocation pools of subnet {subnet}")))
             }
             Step::CreateRouter { external } => self.create_router(observed, external).await?,
+            Step::SetGateway { router, network } => self.set_gateway(observed, &router, &network).await?,
             Step::Connect { router, subnet } => {
                 self.cloud.add_router_interface(&router, &subnet).await?;
                 observed.connected = true;
@@ -148,6 +151,7 @@ impl Actor<'_> {
                 self.create_floating_ip(observed, external, address).await?
             }
             Step::DeleteDuplicate(duplicate) => {
+                self.settings.removes_unknown(&duplicate.title()).await?;
                 let event = duplicates::delete(self.cloud, &duplicate).await?;
                 observed.duplicates.retain(|it| *it != duplicate);
                 Some(event)
@@ -327,11 +331,13 @@ impl Actor<'_> {
         let rules = applied_rules::text(self.desired, observed);
         let tags = applied_tags::text(&observed.applied_tags, &self.desired.tags);
         let lost = observed.lost_calls.text();
+        let drift = observed.drift.text();
         let annotations = object.annotations();
         if annotations.get(JOURNAL_ANNOTATION) == Some(&text)
             && annotations.get(applied_rules::ANNOTATION) == rules.as_ref()
             && annotations.get(applied_tags::ANNOTATION) == tags.as_ref()
             && annotations.get(lost_calls::ANNOTATION) == lost.as_ref()
+            && annotations.get(drift::ANNOTATION) == drift.as_ref()
         {
             return Ok(());
         }
@@ -343,6 +349,7 @@ impl Actor<'_> {
                 applied_rules::ANNOTATION: rules,
                 applied_tags::ANNOTATION: tags,
                 lost_calls::ANNOTATION: lost,
+                drift::ANNOTATION: drift,
             },
         }});
         *object = self.api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;

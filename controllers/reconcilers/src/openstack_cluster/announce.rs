@@ -12,7 +12,7 @@ use super::leftovers::{self, LEFTOVERS};
 use super::observe::Observer;
 use super::orphans::Orphans;
 use super::{OpenStackClusterReconciler, balancer, cluster_name, report};
-use crate::project;
+use crate::{names, project};
 
 /// Number of machines that the plan lists.
 const LISTED: usize = 10;
@@ -99,6 +99,7 @@ impl OpenStackClusterReconciler {
         let shares = csi_shares::find(observer.cloud, object).await?;
         let others = balancer::delete::parts_of_others(observer, journal).await?;
         let obstacles = leftovers::obstacles(observer, object, &found).await?;
+        let (given, left) = without_given(observer, journal).await?;
         let is_shared = !others.is_empty() || !obstacles.parts.is_empty();
         titles.extend(others.into_iter().chain(obstacles.parts));
         let plan = Plan {
@@ -106,11 +107,12 @@ impl OpenStackClusterReconciler {
             balancers: found.leftovers().filter(|it| !obstacles.blocked.contains(&it.id)).collect(),
             volumes: Some(volumes),
             shares: Some(&shares),
+            given,
             kept: &found.kept,
             blocked: &obstacles.titles,
         };
         let has_leftovers = plan.has_leftovers() || is_shared;
-        let text = plan.text(journal);
+        let text = plan.text(&left);
         self.context.events.record(object, Severity::Normal, deletion_plan::REASON, &text).await;
         if !has_leftovers {
             return Ok(());
@@ -120,4 +122,18 @@ impl OpenStackClusterReconciler {
         *object = write_status(&self.api(&before), &before, object).await?;
         Ok(())
     }
+}
+
+/// Returns the address of the floating IP that the spec gives, and the journal of what is deleted.
+async fn without_given(
+    observer: &Observer<'_>,
+    journal: &Journal,
+) -> Result<(Option<String>, Journal), ReconcileError> {
+    let (name, mut left) = (&observer.desired.name, journal.clone());
+    let given = observer.desired.given_floating_ip.clone();
+    let given = given.filter(|_| journal.has(names::FLOATING_IP, name));
+    if given.is_some() && observer.given_and_own_floating_ips().await?.1.is_empty() {
+        left.strike(names::FLOATING_IP, name);
+    }
+    Ok((given, left))
 }

@@ -63,6 +63,11 @@ fn hash(rule: &NewSecurityGroupRule) -> String {
         rule.remote_group_id,
         rule.remote_ip_prefix
     );
+    short_hash(&text)
+}
+
+/// Returns a short hash of a text.
+pub(super) fn short_hash(text: &str) -> String {
     let digest = digest(&SHA256, text.as_bytes());
     digest.as_ref().iter().take(BYTES).map(|byte| format!("{byte:02x}")).collect()
 }

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use apiserver_types::OpenStackCluster;
 use controllers_infrastructure::{
-    CloudResult, ErrorClass, FloatingIpQuery, LoadBalancerQuery, NetworkQuery, Port, PortQuery, SubnetQuery,
-    TrunkQuery,
+    CloudResult, ErrorClass, FloatingIp, FloatingIpQuery, LoadBalancerQuery, Port, PortQuery, Subnet,
+    SubnetQuery, TrunkQuery,
 };
 use controllers_runtime::{Entry, ReconcileError};
 use kube::ResourceExt;
 
 use super::observe::Observer;
+use crate::duplicates::Candidate;
 use crate::names;
 
 /// Reason of a deletion that resources of another owner prevent.
@@ -18,6 +19,9 @@ pub(super) const BLOCKED: &str = "DeletionBlocked";
 
 /// Annotation by which the user leaves resources in the cloud whose deletion is blocked.
 const FORGET: &str = "capstan.dev/forget-blocked";
+
+/// Beginnings of the owners of ports that are interfaces of routers.
+const INTERFACES: [&str; 2] = ["network:router_interface", "network:ha_router_replicated_interface"];
 
 /// Number of resources that a message lists.
 const LISTED: usize = 5;
@@ -35,9 +39,11 @@ pub(super) fn is_forgotten(object: &OpenStackCluster, error: &ReconcileError) ->
 /// Returns the error of a resource in use, with what uses it. Ports of Neutron itself go with their network.
 pub(super) async fn blocked(observer: &Observer<'_>, entry: &Entry, error: ReconcileError) -> ReconcileError {
     let is_conflict = matches!(&error, ReconcileError::Cloud(error) if error.class == ErrorClass::Conflict);
-    let Some(id) = entry.id.as_deref().filter(|_| is_conflict) else { return error };
+    if !is_conflict {
+        return error;
+    }
     // The answer of the cloud counts, even if a list of what uses the resource cannot be had.
-    let users = users(observer, entry, id).await.unwrap_or_default();
+    let users = users(observer, entry).await.unwrap_or_default();
     if users.is_empty() {
         return error;
     }
@@ -53,45 +59,72 @@ pub(super) async fn blocked(observer: &Observer<'_>, entry: &Entry, error: Recon
 }
 
 /// Returns the titles of what uses a resource.
-async fn users(observer: &Observer<'_>, entry: &Entry, id: &str) -> CloudResult<Vec<String>> {
-    match entry.kind.as_str() {
-        names::NETWORK => ports(observer, on_network(id), |_| true).await,
-        names::SUBNET => users_of_subnet(observer, entry, id).await,
-        names::ROUTER => {
-            let query = PortQuery { device_id: Some(id.to_owned()), ..PortQuery::default() };
-            let mut users = ports(observer, query, |_| true).await?;
-            users.extend(floating_ips(observer, id).await?);
-            Ok(users)
-        }
-        names::ROUTER_INTERFACE => {
-            let mut users = Vec::new();
-            for router in observer.cloud.routers(&NetworkQuery::default()).await? {
-                if observer.tag.is_on(&router.tags, &router.description) {
-                    users.extend(floating_ips(observer, &router.id).await?);
-                }
-            }
-            Ok(users)
-        }
+async fn users(observer: &Observer<'_>, entry: &Entry) -> Result<Vec<String>, ReconcileError> {
+    let Some(id) = id(observer, entry).await? else { return Ok(Vec::new()) };
+    let id = id.as_str();
+    let users = match entry.kind.as_str() {
+        names::NETWORK => ports(observer, on_network(id), |_| true).await?,
+        names::SUBNET => users_of_subnet(observer, entry, id).await?,
+        // Its interfaces are the cluster's and go with it.
+        names::ROUTER => floating_ips(observer, id, |_| true).await?,
+        names::ROUTER_INTERFACE => users_of_interface(observer, id).await?,
         names::SECURITY_GROUP => {
-            ports(observer, PortQuery::default(), |port| port.security_groups.iter().any(|it| it == id)).await
+            let has_group = |port: &Port| port.security_groups.iter().any(|it| it == id);
+            ports(observer, PortQuery::default(), has_group).await?
         }
         names::VIP_PORT => {
             let query = TrunkQuery { port_id: Some(id.to_owned()), ..TrunkQuery::default() };
             let trunks = observer.cloud.trunks(&query).await?.into_iter();
-            Ok(trunks.map(|trunk| format!("trunk {} ({})", trunk.name, trunk.id)).collect())
+            trunks.map(|trunk| format!("trunk {} ({})", trunk.name, trunk.id)).collect()
         }
-        _ => Ok(Vec::new()),
-    }
+        _ => Vec::new(),
+    };
+    Ok(users)
+}
+
+/// Returns the id of the resource of an entry, as it is in the journal. After the loss of the journal, its name leads to it.
+async fn id(observer: &Observer<'_>, entry: &Entry) -> Result<Option<String>, ReconcileError> {
+    let name = &entry.name;
+    Ok(match entry.kind.as_str() {
+        _ if entry.id.is_some() => entry.id.clone(),
+        names::NETWORK => first(&observer.owned_networks(None, name).await?),
+        names::SUBNET => first(&observer.owned_subnets(None, name, "").await?),
+        names::ROUTER => first(&observer.owned_routers(None, name).await?),
+        names::ROUTER_INTERFACE => interface(observer, name).await?,
+        names::SECURITY_GROUP => first(&observer.owned_groups(None, name).await?),
+        names::VIP_PORT => first(&observer.owned_vip_ports(name).await?),
+        _ => None,
+    })
+}
+
+fn first<T: Candidate>(found: &[T]) -> Option<String> {
+    found.first().map(|it| it.id().to_owned())
+}
+
+/// Finds the interface of a router on our subnet of this name: `<router id>/<subnet id>`.
+async fn interface(observer: &Observer<'_>, name: &str) -> Result<Option<String>, ReconcileError> {
+    let subnets = observer.owned_subnets(None, name, "").await?;
+    let Some(subnet) = subnets.first() else { return Ok(None) };
+    let ports = observer.cloud.ports(&on_network(&subnet.network_id)).await?;
+    let is_interface = |port: &&Port| INTERFACES.iter().any(|owner| port.device_owner.starts_with(owner));
+    let found = ports.iter().filter(is_interface).find(|port| has_address_on(port, &subnet.id));
+    Ok(found.map(|port| format!("{}/{}", port.device_id, subnet.id)))
+}
+
+/// Returns the titles of floating IPs that reach a subnet through the interface of a router.
+async fn users_of_interface(observer: &Observer<'_>, interface: &str) -> CloudResult<Vec<String>> {
+    let Some((router, id)) = interface.split_once('/') else { return Ok(Vec::new()) };
+    let Some(subnet) = subnet(observer, id).await? else { return Ok(Vec::new()) };
+    let mut ports = observer.cloud.ports(&on_network(&subnet.network_id)).await?;
+    ports.retain(|port| has_address_on(port, id));
+    let is_on_it = |ip: &FloatingIp| ports.iter().any(|port| ip.port_id.as_ref() == Some(&port.id));
+    floating_ips(observer, router, is_on_it).await
 }
 
 /// Returns the titles of what has an address on a subnet.
 async fn users_of_subnet(observer: &Observer<'_>, entry: &Entry, id: &str) -> CloudResult<Vec<String>> {
-    let query = SubnetQuery { id: Some(id.to_owned()), ..SubnetQuery::default() };
-    let Some(subnet) = observer.cloud.subnets(&query).await?.into_iter().next() else {
-        return Ok(Vec::new());
-    };
-    let has_address = |port: &Port| port.fixed_ips.iter().any(|ip| ip.subnet_id.as_deref() == Some(id));
-    let mut users = ports(observer, on_network(&subnet.network_id), has_address).await?;
+    let Some(subnet) = subnet(observer, id).await? else { return Ok(Vec::new()) };
+    let mut users = ports(observer, on_network(&subnet.network_id), |port| has_address_on(port, id)).await?;
     let query = LoadBalancerQuery { vip_subnet_id: Some(id.to_owned()), ..LoadBalancerQuery::default() };
     // The port of a load balancer says who has it. Its name helps to find it.
     let balancers = observer.cloud.load_balancers(&query).await.unwrap_or_default().into_iter();
@@ -100,15 +133,28 @@ async fn users_of_subnet(observer: &Observer<'_>, entry: &Entry, id: &str) -> Cl
     Ok(users)
 }
 
+async fn subnet(observer: &Observer<'_>, id: &str) -> CloudResult<Option<Subnet>> {
+    let query = SubnetQuery { id: Some(id.to_owned()), ..SubnetQuery::default() };
+    Ok(observer.cloud.subnets(&query).await?.into_iter().next())
+}
+
+fn has_address_on(port: &Port, subnet: &str) -> bool {
+    port.fixed_ips.iter().any(|ip| ip.subnet_id.as_deref() == Some(subnet))
+}
+
 fn on_network(id: &str) -> PortQuery {
     PortQuery { network_id: Some(id.to_owned()), ..PortQuery::default() }
 }
 
 /// Returns the titles of floating IPs of other owners through a router.
-async fn floating_ips(observer: &Observer<'_>, router: &str) -> CloudResult<Vec<String>> {
+async fn floating_ips(
+    observer: &Observer<'_>,
+    router: &str,
+    is_user: impl Fn(&FloatingIp) -> bool,
+) -> CloudResult<Vec<String>> {
     let query = FloatingIpQuery { router_id: Some(router.to_owned()), ..FloatingIpQuery::default() };
     let found = observer.cloud.floating_ips(&query).await?.into_iter();
-    let others = found.filter(|ip| !observer.tag.is_on(&ip.tags, &ip.description));
+    let others = found.filter(|ip| is_user(ip) && !observer.tag.is_on(&ip.tags, &ip.description));
     Ok(others.map(|ip| format!("floating IP {} ({})", ip.address, ip.id)).collect())
 }
 

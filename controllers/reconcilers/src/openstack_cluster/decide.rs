@@ -8,8 +8,10 @@ use controllers_runtime::OwnershipTag;
 use super::applied_rules::is_removable;
 use super::balancer::{self, BalancerWish};
 use super::desired::{Desired, EndpointWish, GroupWish, NetworkWish, RouterWish, SubnetWish};
+use super::drift;
 use super::observe::{Observed, intended};
 use super::rules::{Role, same_traffic};
+use super::{gateway, lost_network};
 use crate::applied_tags::{self, TagChange};
 use crate::cidrs;
 use crate::duplicates::{AMBIGUOUS, Duplicate, Remedy, remedy};
@@ -30,6 +32,8 @@ pub(super) enum Step {
     SetPools { subnet: String, pools: Vec<(String, String)> },
     /// Create the router to this external network.
     CreateRouter { external: String },
+    /// Give the router its gateway on this external network.
+    SetGateway { router: String, network: String },
     /// Connect the subnet to the router.
     Connect { router: String, subnet: String },
     /// Create a security group.
@@ -79,6 +83,7 @@ impl Step {
                 ("SubnetCreateFailed", "FailedUpdateSubnet")
             }
             Self::CreateRouter { .. } => ("RouterCreateFailed", "FailedCreateRouter"),
+            Self::SetGateway { .. } => ("RouterCreateFailed", "FailedUpdateRouter"),
             Self::Connect { .. } => ("RouterCreateFailed", "FailedConnectRouter"),
             Self::CreateGroup(_) => ("SecurityGroupCreateFailed", "FailedCreateSecurityGroup"),
             Self::AddRules { .. } => ("SecurityGroupCreateFailed", "FailedCreateSecurityGroupRule"),
@@ -109,6 +114,7 @@ impl Step {
             Self::SetDnsNameservers { subnet, .. } => format!("change subnet {subnet}"),
             Self::SetPools { subnet, .. } => format!("change the allocation pools of subnet {subnet}"),
             Self::CreateRouter { .. } => format!("create router {name:?}"),
+            Self::SetGateway { router, .. } => format!("set the external gateway of router {router}"),
             Self::Connect { router, subnet } => format!("connect subnet {subnet} to router {router}"),
             Self::CreateGroup(role) => format!("create security group {:?}", group(role)),
             Self::AddRules { role, rules } => {
@@ -139,13 +145,16 @@ pub(super) fn next_step(desired: &Desired, tag: &OwnershipTag, observed: &Observ
         return Step::Journal(missing);
     }
     duplicates(observed)
+        .or_else(|| lost(desired, observed))
         .or_else(|| network(desired, observed))
         .or_else(|| router(desired, observed))
+        .or_else(|| gateway::urgent_step(desired, observed))
         .or_else(|| groups(desired, observed))
         .or_else(|| reservation(desired, observed))
         .or_else(|| endpoint(desired, tag, observed))
         .or_else(|| tags(desired, tag, observed))
         .or_else(|| balanced(desired, tag, observed))
+        .or_else(|| gateway::step(desired, observed))
         .unwrap_or(Step::Nothing)
 }
 
@@ -156,6 +165,11 @@ fn duplicates(observed: &Observed) -> Option<Step> {
     })
 }
 
+fn lost(desired: &Desired, observed: &Observed) -> Option<Step> {
+    let message = lost_network::message(desired, observed)?;
+    Some(Step::Wait { reason: lost_network::NETWORK_LOST, message })
+}
+
 fn network(desired: &Desired, observed: &Observed) -> Option<Step> {
     let Some(network) = &observed.network else {
         return matches!(desired.network, NetworkWish::Managed { .. }).then_some(Step::CreateNetwork);
@@ -164,14 +178,17 @@ fn network(desired: &Desired, observed: &Observed) -> Option<Step> {
     let Some(subnet) = observed.subnets.first() else {
         return Some(Step::CreateSubnet { network: network.id.clone() });
     };
-    if subnet.dns_nameservers != *dns_nameservers {
-        let nameservers = dns_nameservers.clone();
-        return Some(Step::SetDnsNameservers { subnet: subnet.id.clone(), nameservers });
+    let differ = subnet.dns_nameservers != *dns_nameservers;
+    let set = || Step::SetDnsNameservers { subnet: subnet.id.clone(), nameservers: dns_nameservers.clone() };
+    let step = differ.then(set).and_then(|step| drift::permitted(step, observed));
+    if step.is_some() {
+        return step;
     }
     // Without pools in the spec, Neutron chooses them. Its order is not that of the spec, and it joins neighbours.
     let differ =
         !allocation_pools.is_empty() && !cidrs::same_ranges(allocation_pools, &subnet.allocation_pools);
-    differ.then(|| Step::SetPools { subnet: subnet.id.clone(), pools: allocation_pools.clone() })
+    let step = differ.then(|| Step::SetPools { subnet: subnet.id.clone(), pools: allocation_pools.clone() });
+    step.and_then(|step| drift::permitted(step, observed))
 }
 
 fn router(desired: &Desired, observed: &Observed) -> Option<Step> {
@@ -212,8 +229,9 @@ fn rules(wish: &GroupWish, desired: &Desired, observed: &Observed) -> Option<Ste
             rules.push(rule.clone());
         }
     }
-    if !rules.is_empty() {
-        return Some(Step::AddRules { role: wish.role, rules });
+    let added = drift::permitted(Step::AddRules { role: wish.role, rules }, observed);
+    if added.is_some() {
+        return added;
     }
     if observed.rules_read_otherwise {
         return None;
@@ -221,8 +239,8 @@ fn rules(wish: &GroupWish, desired: &Desired, observed: &Observed) -> Option<Ste
     let is_surplus = |known: &&SecurityGroupRule| {
         !wanted.iter().any(|rule| same_traffic(rule, &known.rule)) && is_removable(desired, observed, known)
     };
-    let surplus = group.rules.iter().find(is_surplus);
-    surplus.map(|rule| Step::RemoveRule { role: wish.role, id: rule.id.clone() })
+    let remove = |rule: &SecurityGroupRule| Step::RemoveRule { role: wish.role, id: rule.id.clone() };
+    group.rules.iter().filter(is_surplus).find_map(|rule| drift::permitted(remove(rule), observed))
 }
 
 /// Returns the CIDRs of clients that the groups have to check, because the load balancer cannot.
@@ -249,7 +267,10 @@ fn balanced(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Optio
     let endpoint = host.map(|host| Step::SetEndpoint { host, port: desired.port });
     let parts = balancer::decide::parts(wish, tag, observed);
     let own = || tag.tags(Some(&desired.tags));
-    let parts = parts.or_else(|| balancer::decide::tags(&own(), tag, observed));
+    let parts = parts.or_else(|| {
+        let step = balancer::decide::tags(&own(), tag, observed);
+        step.and_then(|step| drift::permitted_part(step, observed))
+    });
     endpoint.or_else(|| parts.map(Step::Balance))
 }
 
@@ -265,7 +286,8 @@ fn balancer_address(wish: &BalancerWish, tag: &OwnershipTag, observed: &Observed
         let external = observed.external.as_ref()?.id.clone();
         return Some(Step::CreateFloatingIp { external, address: wish.floating_ip.clone() });
     }
-    balancer::decide::floating_ip(wish, tag, observed).map(Step::Balance)
+    let step = balancer::decide::floating_ip(wish, tag, observed);
+    step.and_then(|step| drift::permitted_part(step, observed)).map(Step::Balance)
 }
 
 fn endpoint(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Option<Step> {
@@ -297,7 +319,10 @@ fn endpoint(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Optio
     (!complete).then_some(Step::SetEndpoint { host, port: desired.port })
 }
 
-fn tags(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Option<Step> {
+/// Returns what can have tags: kind, id, tags and description.
+pub(super) fn tagged(
+    observed: &Observed,
+) -> impl Iterator<Item = (TaggedKind, &String, &Vec<String>, &String)> {
     let network = observed.network.iter().map(|it| (TaggedKind::Network, &it.id, &it.tags, &it.description));
     let subnets = observed.subnets.iter().map(|it| (TaggedKind::Subnet, &it.id, &it.tags, &it.description));
     let router = observed.router.iter().map(|it| (TaggedKind::Router, &it.id, &it.tags, &it.description));
@@ -310,11 +335,15 @@ fn tags(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Option<St
     let floating = floating.chain(bastion);
     let vip = observed.balancing.vip_port.iter().chain(&observed.reserved);
     let vip = vip.map(|it| (TaggedKind::Port, &it.id, &it.tags, &it.description));
-    let mut things = network.chain(subnets).chain(router).chain(groups).chain(floating).chain(vip);
-    things.find_map(|(kind, id, tags, description)| {
+    network.chain(subnets).chain(router).chain(groups).chain(floating).chain(vip)
+}
+
+fn tags(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> Option<Step> {
+    tagged(observed).find_map(|(kind, id, tags, description)| {
         let ours = tag.is_on(tags, description) || desired.adopted.has(id);
         let change = applied_tags::changed(&tag.tags(Some(&desired.tags)), &observed.applied_tags, tags);
-        change.filter(|_| ours).map(|change| Step::Tag { kind, id: id.clone(), change })
+        let step = change.filter(|_| ours).map(|change| Step::Tag { kind, id: id.clone(), change });
+        step.and_then(|step| drift::permitted(step, observed))
     })
 }
 

@@ -31,6 +31,9 @@ use crate::{names, project, resource_events};
 /// Reason of the Event about a resource that the user leaves in the cloud.
 const FORGOTTEN: &str = "DeletionForgotten";
 
+/// Number of machines that a message lists.
+const LISTED: usize = 5;
+
 impl OpenStackClusterReconciler {
     /// Deletes the resources, then the finalizer.
     pub(super) async fn delete(
@@ -93,7 +96,8 @@ impl OpenStackClusterReconciler {
         let tag = OwnershipTag::of(object);
         let desired = Desired { bastion: None, ..Desired::read(object, &cluster) };
         let observer = Observer { cloud: &cloud, desired: &desired, tag: &tag };
-        let actor = Actor { api, cloud: &cloud, desired: &desired, tag: &tag };
+        let settings = &*self.context.settings;
+        let actor = Actor { api, cloud: &cloud, desired: &desired, tag: &tag, settings };
         let volumes = csi_volumes::find(&cloud, object).await?;
         let orphans = self.orphans(&cloud, object).await?;
         if is_empty && orphans.titles().is_empty() && !csi_shares::may_exist(object) {
@@ -143,8 +147,7 @@ impl OpenStackClusterReconciler {
                 }
                 result => result,
             };
-            if let Some(message) = deleted? {
-                let reason = resource_events::deleted(&entry.kind);
+            if let Some((reason, message)) = deleted? {
                 self.context.events.record(object, Severity::Normal, reason, &message).await;
                 // There may be a second one, of a create call whose response was lost: look again.
                 continue;
@@ -206,6 +209,9 @@ impl OpenStackClusterReconciler {
         object: &OpenStackCluster,
         orphans: &Orphans,
     ) -> Result<(), ReconcileError> {
+        if let Some(orphan) = orphans.titles().first() {
+            self.context.settings.removes_unknown(orphan).await?;
+        }
         let mut made = Vec::new();
         let result = orphans::delete(cloud, orphans, &mut made).await;
         self.record_all(object, made).await;
@@ -276,22 +282,38 @@ impl OpenStackClusterReconciler {
         }
         Err(ReconcileError::waiting(
             "WaitingForMachines",
-            format!("waiting for the deletion of OpenStackMachines: {}", left.join(", ")),
+            format!("waiting for the deletion of OpenStackMachines: {}", listed(&left)),
         ))
     }
 
-    /// Returns the names of the OpenStackMachines that have resources in the cloud.
+    /// Returns the names of the OpenStackMachines that can have resources in the cloud.
     pub(super) async fn machines(&self, object: &OpenStackCluster) -> Result<Vec<String>, ReconcileError> {
+        Ok(self.held_machines(object).await?.iter().map(ResourceExt::name_any).collect())
+    }
+
+    /// Returns the OpenStackMachines with our finalizer. Without it, a machine has no resources in the cloud.
+    pub(super) async fn held_machines(
+        &self,
+        object: &OpenStackCluster,
+    ) -> Result<Vec<OpenStackMachine>, ReconcileError> {
         let Some(cluster) = cluster_name(object) else { return Ok(Vec::new()) };
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<OpenStackMachine> = Api::namespaced(self.context.client.clone(), &namespace);
         let params = ListParams::default().labels(&format!("{}={cluster}", crate::CLUSTER_NAME_LABEL));
-        // One without our finalizer has no resources in the cloud.
-        let holds = |machine: &&OpenStackMachine| {
+        let holds = |machine: &OpenStackMachine| {
             machine.finalizers().iter().any(|finalizer| finalizer == crate::openstack_machine::FINALIZER)
         };
         let found = api.list(&params).await?;
-        Ok(found.iter().filter(holds).map(ResourceExt::name_any).collect())
+        Ok(found.items.into_iter().filter(holds).collect())
+    }
+}
+
+/// Returns the first names, and the number of the others. Pure.
+fn listed(names: &[String]) -> String {
+    let first: Vec<&str> = names.iter().take(LISTED).map(String::as_str).collect();
+    match names.len().saturating_sub(LISTED) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
     }
 }
 
@@ -337,6 +359,14 @@ fn possible(object: &OpenStackCluster, cluster: &str) -> Vec<(&'static str, Stri
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn r17_1_a_message_lists_five_machines() {
+        let names = |count: usize| -> Vec<String> { (0..count).map(|at| format!("m{at}")).collect() };
+        assert_eq!(listed(&names(1)), "m0");
+        assert_eq!(listed(&names(5)), "m0, m1, m2, m3, m4");
+        assert_eq!(listed(&names(7)), "m0, m1, m2, m3, m4 and 2 more");
+    }
 
     #[test]
     fn r2_3_a_lost_journal_is_noticed() {

@@ -1,12 +1,13 @@
 //! Deletion of the resource of one entry of the journal.
 
-use controllers_infrastructure::{FloatingIpQuery, NetworkQuery, Port, PortQuery};
-use controllers_runtime::{Entry, Journal, ReconcileError};
+use controllers_infrastructure::{FloatingIp, FloatingIpQuery, NetworkQuery, Port, PortQuery, TaggedKind};
+use controllers_runtime::{Entry, Journal, OwnershipTag, ReconcileError};
 
-use super::act::gone;
+use super::act::{EventText, gone};
 use super::balancer;
+use super::leftovers::LEFTOVERS;
 use super::observe::Observer;
-use crate::{cidrs, names};
+use crate::{cidrs, names, resource_events};
 
 /// Kinds in the order of their deletion: a resource after those that use it.
 const ORDER: [&str; 8] = [
@@ -25,14 +26,22 @@ pub(super) fn next_entry(journal: &Journal) -> Option<Entry> {
     ORDER.iter().find_map(|kind| journal.of_kind(kind).next().cloned())
 }
 
-/// Deletes the resource of an entry, if it exists and has our tag. Describes what was done.
+/// Deletes the resource of an entry, if it exists and has our tag. Returns the Event about what was done.
 pub(super) async fn delete_entry(
     observer: &Observer<'_>,
     entry: &Entry,
-) -> Result<Option<String>, ReconcileError> {
+) -> Result<EventText, ReconcileError> {
+    if entry.kind == names::FLOATING_IP {
+        return floating_ip(observer, entry).await;
+    }
+    let deleted = delete_resource(observer, entry).await?;
+    Ok(deleted.map(|message| (resource_events::deleted(&entry.kind), message)))
+}
+
+/// Deletes the resource of an entry that is no floating IP. Describes what was done.
+async fn delete_resource(observer: &Observer<'_>, entry: &Entry) -> Result<Option<String>, ReconcileError> {
     let cloud = observer.cloud;
     match entry.kind.as_str() {
-        names::FLOATING_IP => floating_ip(observer, entry).await,
         names::LOAD_BALANCER => balancer::delete::balancer(observer, entry).await,
         names::VIP_PORT => balancer::delete::vip_port(observer, entry).await,
         names::ROUTER_INTERFACE => router_interface(observer, entry).await,
@@ -61,17 +70,46 @@ pub(super) async fn delete_entry(
     }
 }
 
-async fn floating_ip(observer: &Observer<'_>, entry: &Entry) -> Result<Option<String>, ReconcileError> {
-    let mut found = observer.owned_floating_ips(None).await?.into_iter().next();
-    if found.is_none() && entry.id.is_some() {
+/// Releases the floating IPs of the cluster one by one, then lets go of the one that the spec gives.
+async fn floating_ip(observer: &Observer<'_>, entry: &Entry) -> Result<EventText, ReconcileError> {
+    let (mut given, mut own) = observer.given_and_own_floating_ips().await?;
+    if own.is_empty() && entry.id.is_some() {
         // Its description was changed by hand; the tag still identifies the owner.
         let query = FloatingIpQuery { tags: vec![observer.tag.text()], ..FloatingIpQuery::default() };
         let tagged = observer.cloud.floating_ips(&query).await?;
-        found = tagged.into_iter().find(|ip| entry.id.as_ref() == Some(&ip.id));
+        let named = tagged.into_iter().find(|ip| entry.id.as_ref() == Some(&ip.id));
+        let list =
+            if named.as_ref().is_some_and(|ip| observer.desired.gives(ip)) { &mut given } else { &mut own };
+        list.extend(named);
     }
-    let Some(floating_ip) = found else { return Ok(None) };
-    gone(observer.cloud.delete_floating_ip(&floating_ip.id).await)?;
-    Ok(Some(format!("released floating IP {} ({})", floating_ip.address, floating_ip.id)))
+    if let Some(FloatingIp { id, address, .. }) = own.first() {
+        gone(observer.cloud.delete_floating_ip(id).await)?;
+        let reason = resource_events::deleted(&entry.kind);
+        return Ok(Some((reason, format!("released floating IP {address} ({id})"))));
+    }
+    let Some(kept) = given.iter().find(|ip| is_held(observer.tag, ip)) else { return Ok(None) };
+    let_go(observer, kept).await?;
+    let (id, address) = (&kept.id, &kept.address);
+    let message = format!("kept floating IP {address} ({id}), which spec.apiServer.floatingIP names");
+    Ok(Some((LEFTOVERS, message)))
+}
+
+/// Returns true if a given floating IP is still associated, or has our tag. Pure.
+fn is_held(tag: &OwnershipTag, floating_ip: &FloatingIp) -> bool {
+    floating_ip.port_id.is_some() || floating_ip.tags.contains(&tag.text())
+}
+
+/// Disassociates a given floating IP, and removes our tag from it.
+async fn let_go(observer: &Observer<'_>, floating_ip: &FloatingIp) -> Result<(), ReconcileError> {
+    let id = &floating_ip.id;
+    if floating_ip.port_id.is_some() {
+        gone(observer.cloud.associate_floating_ip(id, None).await)?;
+    }
+    let tag = observer.tag.text();
+    if floating_ip.tags.contains(&tag) {
+        gone(observer.cloud.change_tags(TaggedKind::FloatingIp, id, &[], &[tag]).await)?;
+    }
+    Ok(())
 }
 
 /// Interfaces have no tags in Neutron. The subnet has our tag, and no one else has connected it.
@@ -134,7 +172,21 @@ async fn router(observer: &Observer<'_>, entry: &Entry) -> Result<Option<String>
 
 #[cfg(test)]
 mod tests {
+    use apiserver_types::{OpenStackCluster, OpenStackClusterSpec};
+
     use super::*;
+
+    #[test]
+    fn r7_7_a_given_floating_ip_is_let_go_once() {
+        let mut object = OpenStackCluster::new("c", OpenStackClusterSpec::default());
+        object.metadata.uid = Some("u".to_owned());
+        let tag = OwnershipTag::of(&object);
+        // Its description stays, and does not keep the entry in the journal.
+        let free = FloatingIp { description: tag.description(), ..FloatingIp::default() };
+        assert!(!is_held(&tag, &free));
+        assert!(is_held(&tag, &FloatingIp { tags: tag.tags(None), ..free.clone() }));
+        assert!(is_held(&tag, &FloatingIp { port_id: Some("vip".to_owned()), ..free }));
+    }
 
     #[test]
     fn a_resource_is_deleted_after_those_that_use_it() {

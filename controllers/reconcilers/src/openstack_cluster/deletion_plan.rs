@@ -69,6 +69,8 @@ pub(super) struct Plan<'a> {
     pub volumes: Option<&'a CsiVolumes>,
     /// Shares of the workload cluster.
     pub shares: Option<&'a CsiShares>,
+    /// Address of the floating IP that the spec gives, which stays.
+    pub given: Option<String>,
     /// Titles of what may be another cluster's, and stays.
     pub kept: &'a [String],
     /// Titles of what others use, and the deletion waits for.
@@ -106,6 +108,9 @@ impl Plan<'_> {
         }
         if let Some(shares) = self.shares.filter(|it| !it.is_empty()) {
             kept = format!("{kept}. Will keep {}. Delete them in the cloud", shares.kept_text());
+        }
+        if let Some(address) = self.given {
+            kept = format!("{kept}. Will keep floating IP {address}, which spec.apiServer.floatingIP names");
         }
         if !self.kept.is_empty() {
             kept = format!(
@@ -156,6 +161,7 @@ mod tests {
             balancers: vec![&balancer],
             volumes: Some(&volumes),
             shares: None,
+            given: None,
             kept: &unclear,
             blocked: &blocked,
         };
@@ -167,6 +173,11 @@ mod tests {
         assert!(text.starts_with(expected), "{text}");
         assert!(text.contains("Will keep load balancer kube_service_y (c). They may belong"), "{text}");
         assert!(text.contains("Blocked by load balancer kube_service_z (d), and other"), "{text}");
+        let given = Plan { given: Some("203.0.113.9".to_owned()), ..Plan::default() };
+        assert!(!given.has_leftovers());
+        let expected =
+            "will delete nothing. Will keep floating IP 203.0.113.9, which spec.apiServer.floatingIP names";
+        assert_eq!(given.text(&Journal::default()), expected);
         let shares = csi_shares::examples("blue", &["pvc-a"]);
         assert!(Plan { shares: Some(&shares), ..Plan::default() }.has_leftovers());
         assert!(!Plan { shares: Some(&CsiShares::default()), ..Plan::default() }.has_leftovers());

@@ -1,7 +1,7 @@
 //! Desired cloud resources of an OpenStackCluster, from its spec alone.
 
 use apiserver_types::{OpenStackCluster, OpenStackClusterSpec};
-use controllers_infrastructure::{NetworkQuery, SubnetQuery};
+use controllers_infrastructure::{FloatingIp, NetworkQuery, SubnetQuery};
 
 use super::adoption::Adopted;
 use super::applied_rules;
@@ -34,6 +34,8 @@ pub(super) struct Desired {
     /// Bastion, if one is desired.
     pub bastion: Option<BastionWish>,
     pub endpoint: EndpointWish,
+    /// Address of `spec.apiServer.floatingIP`, which stays in the cloud.
+    pub given_floating_ip: Option<String>,
     /// Address of the API that is kept from all other ports, if nodes answer at it by themselves.
     pub reserved: Option<ReservedAddress>,
     pub port: i32,
@@ -139,6 +141,7 @@ impl Desired {
             bastion_group: group_name(&prefix, Role::Bastion),
             invalid_rules: source.as_ref().map(invalid_rules).unwrap_or_default(),
             bastion: BastionWish::read(spec, cluster, external_wanted),
+            given_floating_ip: server.and_then(|it| it.floating_ip.clone()).filter(|it| !it.is_empty()),
             endpoint: with_check(endpoint(spec, &name, port, external_wanted), object),
             reserved: reserved(spec, &format!("{namespace}-{cluster}-api-fixed"), external_wanted),
             port,
@@ -147,6 +150,11 @@ impl Desired {
             tags: spec.tags.clone().unwrap_or_default(),
             name,
         }
+    }
+
+    /// Returns true if the spec gives a floating IP. The one that Capstan allocated is given once the spec names it.
+    pub(super) fn gives(&self, floating_ip: &FloatingIp) -> bool {
+        self.given_floating_ip.as_ref() == Some(&floating_ip.address)
     }
 }
 
@@ -282,6 +290,24 @@ mod tests {
         for (spec, expected) in table {
             let network = format!("{:?}", desired(&spec).network);
             assert!(network.starts_with(expected), "{spec}: {network}");
+        }
+    }
+
+    #[test]
+    fn r7_7_the_spec_gives_the_floating_ip_that_it_names() {
+        let ip = |address: &str| FloatingIp { address: address.to_owned(), ..FloatingIp::default() };
+        let endpoint = json!({"host": "203.0.113.9", "port": 6443});
+        let table = [
+            (json!({"floatingIP": "203.0.113.9"}), true),
+            (json!({"floatingIP": "203.0.113.9", "managedLoadBalancer": {}}), true),
+            (json!({"floatingIP": "203.0.113.8"}), false),
+            (json!({"floatingIP": ""}), false),
+            (json!({"managedLoadBalancer": {}}), false),
+        ];
+        for (server, expected) in table {
+            let found = desired(&json!({"apiServer": server, "controlPlaneEndpoint": endpoint}));
+            assert_eq!(found.gives(&ip("203.0.113.9")), expected, "{server}");
+            assert!(!found.gives(&ip("")), "{server}");
         }
     }
 

@@ -20,8 +20,11 @@ mod delete;
 mod delete_entry;
 mod deletion_plan;
 mod desired;
+mod drift;
 mod expiry;
+mod gateway;
 mod leftovers;
+mod lost_network;
 mod observe;
 mod orphans;
 mod owned;
@@ -29,6 +32,7 @@ mod provide;
 mod quota_needs;
 mod related;
 mod report;
+mod rest;
 mod rules;
 mod service_balancers;
 mod service_parts;
@@ -119,8 +123,8 @@ impl OpenStackClusterReconciler {
     /// Creates a reconciler.
     pub fn new(context: ControllerContext) -> Self {
         Self {
+            requeue: RequeuePolicy::with_clock(context.servers.clock().clone()),
             context,
-            requeue: RequeuePolicy::default(),
             related: ObservedRelated::default(),
             preflight: Preflight::default(),
             announced: Announced::default(),
@@ -144,12 +148,13 @@ impl OpenStackClusterReconciler {
         let related = related::find(&self.context.client, &stored).await?;
         let due =
             related.is_some_and(|related| self.related.changed(&stored.uid().unwrap_or_default(), related));
+        let is_unchanged = !due && self.requeue.is_unchanged(&stored);
         if let Some(remaining) = self.requeue.remaining(&stored).filter(|_| !due)
             && !self.has_plan_to_show(&stored).await
         {
             return Ok(Requeue::After(remaining));
         }
-        let result = Box::pin(self.pass(&api, &mut stored)).await;
+        let result = Box::pin(self.pass(&api, &mut stored, is_unchanged)).await;
         if let Err(error) = &result {
             self.record(&stored, error).await;
         }
@@ -164,6 +169,7 @@ impl OpenStackClusterReconciler {
         &self,
         api: &Api<OpenStackCluster>,
         object: &mut OpenStackCluster,
+        is_unchanged: bool,
     ) -> Result<Option<Duration>, ReconcileError> {
         let cluster = self.cluster(object).await?;
         if paused(object, cluster.as_ref()) || object.annotations().contains_key(MANAGED_BY) {
@@ -178,7 +184,7 @@ impl OpenStackClusterReconciler {
             (false, None) => Ok(None),
             (false, Some(cluster)) => {
                 self.announce_early(object, &cluster).await?;
-                self.provide(api, object, &cluster).await
+                self.provide(api, object, &cluster, is_unchanged).await
             }
         }
     }

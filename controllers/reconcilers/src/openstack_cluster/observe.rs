@@ -13,6 +13,7 @@ use super::adoption::check_free;
 use super::balancer::{BalancerView, BalancerWish};
 use super::bastion::BastionView;
 use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
+use super::drift::Drift;
 use super::rules::{Role, RuleContext};
 use crate::duplicates::{Candidate, Duplicate, adopt};
 use crate::lost_calls::LostCalls;
@@ -35,8 +36,12 @@ pub(super) struct Observed {
     pub router: Option<Router>,
     /// Requested addresses of the router: subnet id and address.
     pub gateway_ips: Vec<(String, Option<String>)>,
+    /// Refusal of the gateway in this pass, because of the state of the cloud.
+    pub gateway_refused: Option<CloudError>,
     /// The router has a port on the subnet that Capstan created.
     pub connected: bool,
+    /// Machines of the cluster have resources in the cloud. It is looked up only if a part of the network is lost.
+    pub has_machines: bool,
     pub groups: BTreeMap<Role, SecurityGroup>,
     pub floating_ip: Option<FloatingIp>,
     /// Resources of a name and tag of which another one is adopted.
@@ -50,6 +55,8 @@ pub(super) struct Observed {
     pub applied_rules: BTreeSet<String>,
     /// Tags of the spec that passes have applied, those of earlier specs among them.
     pub applied_tags: BTreeSet<String>,
+    /// Values that were set, and corrections, since the spec last changed.
+    pub drift: Drift,
     /// Port that keeps the fixed address of the API, if one is desired.
     pub reserved: Option<Port>,
     /// Why the host name of the endpoint has no address.
@@ -243,8 +250,12 @@ impl Observer<'_> {
             RouterWish::Managed { external_ips } => {
                 for (index, (query, address)) in external_ips.iter().enumerate() {
                     let field = format!("spec.managedRouter.externalIPs[{index}].subnet");
-                    let subnet = one(self.cloud.subnets(query).await?, &field, &queries::describe(query))?;
-                    observed.gateway_ips.push((subnet.id, address.clone()));
+                    let subnet = match &query.id {
+                        // Neutron hides subnets of external networks from users, and takes their ids.
+                        Some(id) => id.clone(),
+                        None => one(self.cloud.subnets(query).await?, &field, &queries::describe(query))?.id,
+                    };
+                    observed.gateway_ips.push((subnet, address.clone()));
                 }
                 let (id, name) = (observed.journal.id(names::ROUTER, &self.desired.name), &self.desired.name);
                 let found = self.owned_routers(id, name).await?;

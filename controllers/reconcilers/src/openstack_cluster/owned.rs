@@ -132,6 +132,14 @@ impl Observer<'_> {
         Ok(found)
     }
 
+    /// Finds the floating IPs with our tag: those that the spec gives, which stay, and those that go with the cluster.
+    pub(super) async fn given_and_own_floating_ips(
+        &self,
+    ) -> Result<(Vec<FloatingIp>, Vec<FloatingIp>), ReconcileError> {
+        let found = self.owned_floating_ips(None).await?;
+        Ok(found.into_iter().partition(|ip| self.desired.gives(ip)))
+    }
+
     /// Finds the ports of this name with our tag, which keep an address.
     pub(super) async fn owned_vip_ports(&self, name: &str) -> Result<Vec<Port>, ReconcileError> {
         let query = PortQuery { name: Some(name.to_owned()), ..PortQuery::default() };

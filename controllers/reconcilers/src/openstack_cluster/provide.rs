@@ -15,19 +15,20 @@ use super::balancer::{self, BalancerView};
 use super::bastion::{self, Progress};
 use super::decide::{self, Step};
 use super::desired::{Desired, EndpointWish};
-use super::observe::{self, Observed, Observer};
+use super::drift::{self, Correction, Drift};
+use super::observe::{self, Observed};
 use super::report::{self, Ending};
 use super::{
-    BUILDING, DEGRADED, FINALIZER, OpenStackClusterReconciler, applied_rules, cluster_name, expiry,
-    quota_needs, workload_notes, zones,
+    BUILDING, DEGRADED, FINALIZER, OpenStackClusterReconciler, applied_rules, cluster_name, expiry, gateway,
+    quota_needs, rest, workload_notes, zones,
 };
 use crate::login::Login;
 use crate::lost_calls::LostCalls;
 use crate::preflight::QUOTA_EXCEEDED;
 use crate::{applied_tags, project};
 
-/// Interval in which a complete cluster is compared with the cloud. Upstream has the same. At 5 minutes, a cluster of a
-/// few machines would exceed 7 calls per Machine and hour at rest, and changes of its objects trigger passes anyway.
+/// Interval in which a complete cluster is compared with the cloud. Upstream has the same. Looks at clusters at rest share
+/// lists, and changes of the cluster's objects trigger passes anyway.
 const RESYNC: Duration = Duration::from_mins(10);
 
 /// Limit of the effects of one pass: more than the rules of any cluster, so that an endless loop ends.
@@ -40,6 +41,7 @@ impl OpenStackClusterReconciler {
         api: &Api<OpenStackCluster>,
         object: &mut OpenStackCluster,
         cluster: &Cluster,
+        is_unchanged: bool,
     ) -> Result<Option<Duration>, ReconcileError> {
         crate::finalizers::add_with_tag(api, object, FINALIZER).await?;
         let tag = OwnershipTag::of(object);
@@ -58,7 +60,8 @@ impl OpenStackClusterReconciler {
                 observed.balancing.replicas = replicas(&self.context, cluster).await?;
             }
         }
-        let result = self.work(api, object, &desired, &tag, &mut observed).await;
+        let is_at_rest = is_unchanged && rest::is_at_rest(object, cluster, &observed);
+        let result = self.work(api, object, (&desired, &tag), &mut observed, is_at_rest).await;
         if result.as_ref().is_err_and(|error| matches!(error, ReconcileError::Api(_))) {
             return result.map(|_| None);
         }
@@ -116,9 +119,9 @@ impl OpenStackClusterReconciler {
         &self,
         api: &Api<OpenStackCluster>,
         object: &mut OpenStackCluster,
-        desired: &Desired,
-        tag: &OwnershipTag,
+        (desired, tag): (&Desired, &OwnershipTag),
         observed: &mut Observed,
+        is_at_rest: bool,
     ) -> Result<Duration, ReconcileError> {
         let connection = self.connect(object).await?;
         let cloud = connection.cloud;
@@ -126,17 +129,21 @@ impl OpenStackClusterReconciler {
         observed.refused = connection.refused;
         observed.credentials_expire_at = cloud.credentials_expire_at().map(str::to_owned);
         observed.project = project::check(object.annotations(), cloud.as_ref())?;
-        Observer { cloud: &cloud, desired, tag }.observe(observed).await?;
+        observed.applied_rules = applied_rules::read(object);
+        observed.applied_tags = applied_tags::of(object);
+        observed.drift = Drift::of(object);
+        let looks =
+            rest::observe(&self.context.servers, &cloud, (desired, tag), observed, is_at_rest).await?;
+        self.note_lost(object, desired, observed).await?;
         // Once for each change of the spec.
         if object.condition("Ready").is_none_or(|it| it.observed_generation != object.metadata.generation) {
             observed.warnings.extend(zones::unknown(object, observed));
         }
         observed.named_zones = zones::named(&self.context.client, object, observed).await?;
         self.reserve_quota(object, &cloud, desired, tag, observed).await?;
-        observed.applied_rules = applied_rules::read(object);
-        observed.applied_tags = applied_tags::of(object);
-        let actor = Actor { api, cloud: &cloud, desired, tag };
+        let actor = Actor { api, cloud: &cloud, desired, tag, settings: &self.context.settings };
         let mut result = self.take_steps(&actor, object, observed).await;
+        observed.warnings.extend(gateway::unreported(observed, &result));
         if !matches!(result, Err(ReconcileError::Api(_))) {
             let before = addresses(observed);
             let made = actor.work_on_bastion(object, observed).await;
@@ -156,7 +163,8 @@ impl OpenStackClusterReconciler {
         let is_settled = matches!(&result, Ok(interval) if *interval == RESYNC);
         if is_settled && observed.endpoint.is_some() {
             let cluster = cluster_name(object).unwrap_or_default();
-            workload_notes::note(&self.context, object, &cluster, (desired, observed), &cloud).await?;
+            workload_notes::note(&self.context, object, &cluster, (desired, observed), (&cloud, &looks))
+                .await?;
         }
         result
     }
@@ -173,15 +181,55 @@ impl OpenStackClusterReconciler {
             if step == Step::Nothing {
                 // All resources were compared, so none has a tag of an earlier spec any more.
                 observed.applied_tags.clear();
+                let wishes = drift::wishes(actor.desired, actor.tag, observed);
+                observed.drift.settle(object.metadata.generation.unwrap_or_default(), &wishes);
+                drift::forget_old_members(observed);
             }
             if let Some(interval) = interval(&step, observed) {
                 return Ok(interval);
             }
-            if let Some((reason, message)) = actor.act(step, object, observed).await? {
-                self.context.events.record(object, Severity::Normal, reason, &message).await;
+            let mut corrections = drift::of(&step, actor.desired, actor.tag, observed);
+            corrections.retain(|correction| observed.drift.is_drift(correction));
+            drift::forget_dependent(&step, observed);
+            let earlier = std::mem::take(&mut observed.rules_read_otherwise);
+            let was_refused = observed.gateway_refused.is_some();
+            let made = actor.act(step, object, observed).await;
+            let reads_otherwise = observed.rules_read_otherwise;
+            observed.rules_read_otherwise |= earlier;
+            let event = made?;
+            if observed.gateway_refused.is_some() && !was_refused {
+                // Nothing was corrected.
+                continue;
             }
+            if let Some(added) = observed.balancing.added_members.take() {
+                // An old Octavia adds one member at a time. The next pass corrects the others.
+                corrections.truncate(added);
+            }
+            // A rule that Neutron has in another notation was not corrected. Each group may have one.
+            if corrections.is_empty() || reads_otherwise {
+                if let Some((reason, message)) = event {
+                    self.context.events.record(object, Severity::Normal, reason, &message).await;
+                }
+                continue;
+            }
+            self.record_corrections(object, observed, &corrections).await;
         }
         Err(crate::endless())
+    }
+
+    /// Counts corrections of what other clients changed, and records an Event for each.
+    async fn record_corrections(
+        &self,
+        object: &OpenStackCluster,
+        observed: &mut Observed,
+        corrections: &[Correction],
+    ) {
+        for correction in corrections {
+            let text = correction.text();
+            self.context.events.record(object, Severity::Normal, drift::CORRECTED, &text).await;
+            let fight = observed.drift.note(correction, Timestamp::now());
+            observed.warnings.extend(fight.map(|message| (drift::FIGHT, message)));
+        }
     }
 
     /// Reserves the quota of a cluster that is still to be created: before its first part, and again after the cloud has

@@ -9,10 +9,11 @@ use controllers_infrastructure::{ErrorClass, Network, Subnet};
 use controllers_runtime::{OwnershipTag, ReconcileError};
 
 use super::balancer::{self, BalancerWish, DEGRADED};
+use super::blockers::BLOCKED;
 use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
 use super::observe::Observed;
 use super::rules::Role;
-use super::zones;
+use super::{drift, gateway, lost_network, zones};
 use crate::login::Login;
 
 /// Reason of a cluster whose spec gives its API no address.
@@ -55,7 +56,7 @@ pub(super) fn report(
     let conditions = status.conditions.get_or_insert_default();
     let mut unready = None;
     for (kind, part) in parts {
-        let condition = match (part, ending) {
+        let condition = match (fought(kind, part, observed), ending) {
             (Part::Done, _) => Condition::new(kind, ConditionStatus::True, "Ready", "", now.clone()),
             (Part::Degraded(reason, message), _) => {
                 Condition::new(kind, ConditionStatus::True, reason, &message, now.clone())
@@ -96,12 +97,20 @@ pub(super) fn report_login(object: &mut OpenStackCluster, login: &Login<'_>, now
     set_condition(conditions, condition.at_generation(generation));
 }
 
-/// Writes into the status why the pass could not begin, or that the object is being deleted.
+/// Writes into the status why the pass could not begin, or that the object is being deleted. What blocks the deletion
+/// is also the reason of the network.
 pub(super) fn report_stopped(object: &mut OpenStackCluster, error: &ReconcileError, now: &Time) {
+    report_error(object, "Ready", error, now);
+    if error.reason() == BLOCKED {
+        report_error(object, "NetworkReady", error, now);
+    }
+}
+
+fn report_error(object: &mut OpenStackCluster, kind: &str, error: &ReconcileError, now: &Time) {
     let generation = object.metadata.generation;
     let conditions = object.status.get_or_insert_default().conditions.get_or_insert_default();
     let condition =
-        Condition::new("Ready", ConditionStatus::False, error.reason(), &error.to_string(), now.clone());
+        Condition::new(kind, ConditionStatus::False, error.reason(), &error.to_string(), now.clone());
     set_condition(conditions, condition.at_generation(generation));
 }
 
@@ -167,7 +176,20 @@ impl Part {
     }
 }
 
+/// Returns the state of a part, of which a field may be left to another client that changes it again and again.
+fn fought(kind: &str, part: Part, observed: &Observed) -> Part {
+    let Some(message) = observed.drift.fight(kind) else { return part };
+    match part {
+        Part::Done => Part::Degraded(drift::FIGHT, message),
+        Part::Missing if observed.complete => Part::Wrong(drift::FIGHT, message),
+        part => part,
+    }
+}
+
 fn network(desired: &Desired, observed: &Observed) -> Part {
+    if let Some(message) = lost_network::message(desired, observed) {
+        return Part::Wrong(lost_network::NETWORK_LOST, message);
+    }
     let managed = matches!(desired.network, NetworkWish::Managed { .. });
     match (&observed.network, observed.subnets.is_empty()) {
         (Some(network), true) if !managed && matches!(desired.subnets, SubnetWish::All) => {
@@ -179,6 +201,9 @@ fn network(desired: &Desired, observed: &Observed) -> Part {
 }
 
 fn router(desired: &Desired, observed: &Observed) -> Part {
+    if let Some(refused) = &observed.gateway_refused {
+        return Part::Wrong(refused.reason(), refused.to_string());
+    }
     match &desired.router {
         RouterWish::None => Part::Done,
         RouterWish::Connected(_) => Part::when(observed.router.is_some()),
@@ -188,7 +213,9 @@ fn router(desired: &Desired, observed: &Observed) -> Part {
         {
             Part::Done
         }
-        _ => Part::when(observed.router.is_some() && observed.connected),
+        _ => Part::when(
+            observed.router.is_some() && observed.connected && gateway::is_as_wanted(desired, observed),
+        ),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use controllers_runtime::ControllerContext;
 use controllers_workload::ClusterKey;
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, StatefulSet};
-use k8s_openapi::api::core::v1::{Container, PodSpec};
+use k8s_openapi::api::core::v1::{Container, PodSpec, Secret};
 use k8s_openapi::api::storage::v1::CSIDriver;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
@@ -21,6 +21,9 @@ const CLOUD_PROVIDER_DEFAULT: &str = "kubernetes";
 
 /// Name that a CSI driver has for a cluster without a flag.
 const CSI_DEFAULT: &str = "";
+
+/// Secret in `kube-system` that Capstan delivers, and its key with the name of the cluster.
+const DELIVERED: (&str, &str) = ("cloud-config", "cluster-name");
 
 /// End of the names of the Manila CSI driver. One that serves a protocol has the protocol before it, as in
 /// `nfs.manila.csi.openstack.org`.
@@ -51,12 +54,17 @@ async fn read(client: &Client, notes: &mut WorkloadNotes) -> Result<(), kube::Er
     if notes.lacks_name() {
         let mut pods = controllers(client).await?;
         pods.extend(daemons(client).await?);
+        let delivered = match pods.iter().flat_map(|pod| &pod.containers).any(is_delivered) {
+            true => delivered_name(client).await?,
+            false => None,
+        };
         if let Some(name) =
             name(&pods, "openstack-cloud-controller-manager", "--cluster-name", CLOUD_PROVIDER_DEFAULT)
+                .or_else(|| delivered.clone())
         {
             notes.cloud_provider_name = Some(name);
         }
-        if let Some(name) = name(&pods, "cinder-csi-plugin", "--cluster", CSI_DEFAULT) {
+        if let Some(name) = name(&pods, "cinder-csi-plugin", "--cluster", CSI_DEFAULT).or(delivered) {
             notes.csi_name = Some(name);
         }
     }
@@ -68,6 +76,20 @@ async fn read(client: &Client, notes: &mut WorkloadNotes) -> Result<(), kube::Er
         notes.manila_name = name.filter(|name| !name.is_empty());
     }
     Ok(())
+}
+
+/// Returns true if a container takes the name of the cluster from the Secret that Capstan delivers.
+fn is_delivered(container: &Container) -> bool {
+    let sources =
+        container.env.iter().flatten().filter_map(|it| it.value_from.as_ref()?.secret_key_ref.as_ref());
+    sources.clone().any(|it| it.name == DELIVERED.0 && it.key == DELIVERED.1)
+}
+
+async fn delivered_name(client: &Client) -> Result<Option<String>, kube::Error> {
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), "kube-system");
+    let secret = secrets.get_opt(DELIVERED.0).await?;
+    let bytes = secret.and_then(|secret| secret.data?.remove(DELIVERED.1));
+    Ok(bytes.and_then(|bytes| String::from_utf8(bytes.0).ok()))
 }
 
 async fn has_manila_driver(client: &Client) -> Result<bool, kube::Error> {

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use apiserver_types::{OpenStackCluster, OpenStackMachine};
 use controllers_infrastructure::{Cloud, LoadBalancerQuery, PortQuery};
@@ -27,9 +26,6 @@ const ANNOTATION: &str = "capstan.dev/workload";
 
 /// Most things of one kind that are noted, so that the annotation stays small.
 const NOTED: usize = 200;
-
-/// Age of the list of servers that is good enough: a volume is attached for longer.
-const LIST_AGE: Duration = Duration::from_mins(5);
 
 /// Contents of the annotation. Fields of other versions stay.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -88,13 +84,13 @@ fn add<'a>(noted: &mut Vec<String>, seen: impl Iterator<Item = &'a str>) {
     noted.truncate(NOTED);
 }
 
-/// Notes what belongs to the workload cluster of a cluster that is settled.
+/// Notes what belongs to the workload cluster of a cluster that is settled. `looks` is the cloud as the pass reads it.
 pub(super) async fn note(
     context: &ControllerContext,
     object: &mut OpenStackCluster,
     cluster: &str,
     (desired, observed): (&Desired, &Observed),
-    cloud: &Arc<dyn Cloud>,
+    (cloud, looks): (&Arc<dyn Cloud>, &Arc<dyn Cloud>),
 ) -> Result<(), ReconcileError> {
     let namespace = object.namespace().unwrap_or_default();
     let machines: Api<OpenStackMachine> = Api::namespaced(context.client.clone(), &namespace);
@@ -110,7 +106,7 @@ pub(super) async fn note(
     if let Some(network) = observed.network.as_ref().filter(|_| is_existing) {
         let tag = OwnershipTag::of(object);
         // The next pass looks again.
-        if let Err(error) = load_balancers(cloud, &tag, &machines, &network.id, &mut notes).await {
+        if let Err(error) = load_balancers(looks, &tag, &machines, &network.id, &mut notes).await {
             tracing::debug!(cluster, error = %error, "load balancers of Services not noted");
         }
     }
@@ -145,7 +141,7 @@ async fn volumes(
     machines: &[OpenStackMachine],
     notes: &mut WorkloadNotes,
 ) -> Result<(), ReconcileError> {
-    let listed = context.servers.list(cloud, LIST_AGE).await?;
+    let listed = context.servers.list_at_rest(cloud).await?;
     let own = journaled(machines, names::VOLUME);
     let ids: BTreeSet<&str> = machines.iter().filter_map(server_id).collect();
     let attached = ids.into_iter().filter_map(|id| listed.get(id)).flat_map(|server| &server.volumes);

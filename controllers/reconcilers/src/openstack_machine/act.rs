@@ -9,7 +9,7 @@ use apiserver_types::{
 use controllers_infrastructure::{
     Cloud, CloudError, ErrorClass, FloatingIp, NewServer, NewTrunk, NewVolume, PortUpdate, Server, TaggedKind,
 };
-use controllers_runtime::{JOURNAL_ANNOTATION, OwnershipTag, ReconcileError};
+use controllers_runtime::{ControllerSettings, JOURNAL_ANNOTATION, OwnershipTag, ReconcileError};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -36,6 +36,7 @@ pub(super) struct Actor<'a> {
     pub resolved: &'a ResolvedMachineSpec,
     pub tag: &'a OwnershipTag,
     pub user_data: Option<&'a [u8]>,
+    pub settings: &'a ControllerSettings,
 }
 
 /// Event of an effect: reason and message.
@@ -114,6 +115,7 @@ impl Actor<'_> {
                 self.delete_broken_volume(observed, &name, &id, &status).await
             }
             Step::DeleteDuplicate(duplicate) => {
+                self.settings.removes_unknown(&duplicate.title()).await?;
                 let event = duplicates::delete(self.cloud, &duplicate).await?;
                 observed.duplicates.retain(|it| *it != duplicate);
                 Ok(Some(event))

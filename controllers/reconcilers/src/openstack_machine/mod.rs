@@ -114,8 +114,8 @@ impl OpenStackMachineReconciler {
     /// Creates a reconciler.
     pub fn new(context: ControllerContext) -> Self {
         Self {
+            requeue: RequeuePolicy::with_clock(context.servers.clock().clone()),
             context,
-            requeue: RequeuePolicy::default(),
             preflight: Preflight::default(),
             groups: tokio::sync::Mutex::default(),
         }

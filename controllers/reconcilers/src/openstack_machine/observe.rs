@@ -1,6 +1,6 @@
 //! Observation of an OpenStackMachine's resources in the cloud.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,12 +59,11 @@ impl Observer<'_> {
     /// Finds the server: by its id, or by name and tag if its id was never recorded.
     pub(super) async fn server(&self, observed: &mut Observed, name: &str) -> Result<(), ReconcileError> {
         if let Some(id) = observed.known_server.clone() {
-            let age = match (observed.provisioned, observed.at_rest) {
-                (true, true) => super::rest::LIST_AGE,
-                (true, false) => SETTLED_LIST_AGE,
-                (false, _) => LIST_AGE,
+            observed.server = if observed.provisioned && observed.at_rest {
+                self.in_list(&id, &*self.servers.list_at_rest(self.cloud).await?).await?
+            } else {
+                self.by_id(&id, if observed.provisioned { SETTLED_LIST_AGE } else { LIST_AGE }).await?
             };
-            observed.server = self.by_id(&id, age).await?;
         }
         // A server that was up once is not searched for: the Machine's owner decides about another one.
         let known_for_good = observed.provisioned || observed.provider_id.is_some();
@@ -94,7 +93,15 @@ impl Observer<'_> {
     }
 
     pub(super) async fn by_id(&self, id: &str, age: Duration) -> Result<Option<Server>, ReconcileError> {
-        let listed = self.servers.list(self.cloud, age).await?;
+        self.in_list(id, &*self.servers.list(self.cloud, age).await?).await
+    }
+
+    /// Returns the server of this id from the list, or reads it.
+    async fn in_list(
+        &self,
+        id: &str,
+        listed: &HashMap<String, Server>,
+    ) -> Result<Option<Server>, ReconcileError> {
         if let Some(server) = listed.get(id) {
             return Ok(Some(server.clone()));
         }

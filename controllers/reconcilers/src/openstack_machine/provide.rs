@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::{Condition, ConditionStatus, OpenStackCluster, OpenStackMachine};
-use controllers_infrastructure::{Cloud, CloudError, Server};
+use controllers_infrastructure::{Cloud, CloudError};
 use controllers_runtime::{ReconcileError, Severity, now};
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -73,6 +73,7 @@ impl OpenStackMachineReconciler {
             resolved: &needed.resolved,
             tag: &tag,
             user_data: needed.user_data.as_deref(),
+            settings: &self.context.settings,
         };
         let result = self.work(&actor, object, &mut observed).await;
         if needed.sizes.is_some() && (result.is_err() || observed.server.is_some()) {
@@ -141,8 +142,10 @@ impl OpenStackMachineReconciler {
         desired: &Desired,
     ) -> Result<Arc<dyn Cloud>, ReconcileError> {
         let mut endpoint_cloud = Arc::clone(observer.cloud);
-        let serves = |server: &Server| observed.at_rest && rest::has_endpoint(server, &context.cluster);
-        if desired.takes_endpoint && observed.server.as_ref().is_some_and(|server| !serves(server)) {
+        if desired.takes_endpoint
+            && observed.server.is_some()
+            && !self.is_served(observer, observed, object, &context.cluster).await?
+        {
             endpoint_cloud = self.cloud_of_cluster(object, &context.cluster, observer.cloud).await?;
             let is_elsewhere = endpoint_cloud.project() != observer.cloud.project();
             if is_elsewhere && observed.ports.is_empty() {
@@ -172,6 +175,26 @@ impl OpenStackMachineReconciler {
             }
         }
         Ok(endpoint_cloud)
+    }
+
+    /// Returns true if Nova's list shows that a server of the control plane has the address of the cluster's API. A machine
+    /// that is not at rest looks at the floating IP itself, and so does each one while the control plane loses a Machine.
+    async fn is_served(
+        &self,
+        observer: &Observer<'_>,
+        observed: &Observed,
+        object: &OpenStackMachine,
+        cluster: &OpenStackCluster,
+    ) -> Result<bool, ReconcileError> {
+        if !observed.at_rest {
+            return Ok(false);
+        }
+        if observed.server.as_ref().is_some_and(|server| rest::has_endpoint(server, cluster)) {
+            return Ok(true);
+        }
+        let listed = self.context.servers.list_at_rest(observer.cloud).await?;
+        let is_held = listed.values().any(|server| rest::serves_endpoint(server, cluster));
+        Ok(is_held && self.leaving_control_planes(object).await?.is_empty())
     }
 
     /// Writes the condition of the login if it is another one than before.

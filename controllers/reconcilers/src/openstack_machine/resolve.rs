@@ -3,7 +3,7 @@
 mod image;
 mod ports;
 
-pub(crate) use image::image;
+pub(crate) use image::{image, image_of_cloud};
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -5,14 +5,11 @@ use std::time::Duration;
 
 use apiserver_types::{Condition, Machine, OpenStackCluster, OpenStackMachine};
 use controllers_infrastructure::Server;
+use controllers_runtime::OwnershipTag;
 use jiff::{SignedDuration, Timestamp};
 
-/// Interval in which a machine at rest is compared with the cloud.
+/// Interval in which a machine at rest is compared with the shared list of servers, which is up to ten minutes old.
 pub(super) const RESYNC: Duration = Duration::from_mins(5);
-
-/// Maximum age of the shared list for a machine at rest. A little less than the interval, so that all machines of a
-/// project need one list in an interval.
-pub(super) const LIST_AGE: Duration = Duration::from_secs(290);
 
 /// Time after which a server that is up has settled: the passes before that learn the addresses that it got last.
 const SETTLING: SignedDuration = SignedDuration::from_secs(45);
@@ -37,6 +34,15 @@ pub(super) fn has_endpoint(server: &Server, cluster: &OpenStackCluster) -> bool 
     let endpoint = cluster.spec.control_plane_endpoint.as_ref();
     let host = endpoint.and_then(|endpoint| endpoint.host.as_ref());
     host.is_some_and(|host| server.addresses.iter().any(|known| known.address == *host))
+}
+
+/// Returns true if a server with the address of the cluster's API works, as far as Nova knows. If it does not, the API is
+/// not reached, and no Machine of the cluster is at rest.
+pub(super) fn serves_endpoint(server: &Server, cluster: &OpenStackCluster) -> bool {
+    server.status == "ACTIVE"
+        && server.task_state.as_deref() != Some("deleting")
+        && server.tags.iter().any(|tag| tag.starts_with(OwnershipTag::PREFIX))
+        && has_endpoint(server, cluster)
 }
 
 /// Returns true if the Node of a Machine was there, and does not respond any more.

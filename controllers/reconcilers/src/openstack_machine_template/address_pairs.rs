@@ -1,6 +1,9 @@
-//! Allowed address pairs of the ports of a template, which its machines follow. Everything else in a template is immutable.
+//! Allowed address pairs of the ports of a template, which its machines follow. Any other edit needs new machines.
 
-use apiserver_types::{OpenStackMachine, OpenStackMachineTemplate, PortOpts};
+use apiserver_types::{
+    CLONED_FROM_REVISION, OpenStackMachine, OpenStackMachineTemplate, PortOpts, TEMPLATE_REVISION,
+    template_revision,
+};
 use controllers_runtime::ReconcileError;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
@@ -8,16 +11,18 @@ use serde_json::json;
 
 use crate::templates::CLONED_FROM_NAME;
 
-/// Writes the address pairs of the template into the machines that were made from it.
+/// Writes the address pairs of the template into the machines that were made from its present revision.
 pub(super) async fn pass_on(
     client: &Client,
     template: &OpenStackMachineTemplate,
 ) -> Result<(), ReconcileError> {
     let name = template.name_any();
+    let revision = template_revision(template.annotations(), TEMPLATE_REVISION);
     let machines: Api<OpenStackMachine> =
         Api::namespaced(client.clone(), &template.namespace().unwrap_or_default());
     for machine in machines.list(&ListParams::default()).await? {
         if machine.annotations().get(CLONED_FROM_NAME) != Some(&name)
+            || template_revision(machine.annotations(), CLONED_FROM_REVISION) != revision
             || machine.metadata.deletion_timestamp.is_some()
         {
             continue;

@@ -65,7 +65,7 @@ pub struct OpenStackMachineTemplateReconciler {
 impl OpenStackMachineTemplateReconciler {
     /// Creates a reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context, requeue: RequeuePolicy::default() }
+        Self { requeue: RequeuePolicy::with_clock(context.servers.clock().clone()), context }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -80,10 +80,11 @@ impl OpenStackMachineTemplateReconciler {
             self.requeue.forget(&object.uid().unwrap_or_default());
             return Ok(Requeue::OnChange);
         };
+        let is_unchanged = self.requeue.is_unchanged(&stored);
         if let Some(remaining) = self.requeue.remaining(&stored) {
             return Ok(Requeue::After(remaining));
         }
-        let result = Box::pin(self.pass(&api, &mut stored)).await;
+        let result = Box::pin(self.pass(&api, &mut stored, is_unchanged)).await;
         self.requeue.after(&stored, result, None)
     }
 
@@ -91,6 +92,7 @@ impl OpenStackMachineTemplateReconciler {
         &self,
         api: &Api<OpenStackMachineTemplate>,
         object: &mut OpenStackMachineTemplate,
+        is_unchanged: bool,
     ) -> Result<Option<Duration>, ReconcileError> {
         let Some(cluster) = self.cluster(object).await? else { return Ok(None) };
         if paused(object, Some(&cluster)) || object.metadata.deletion_timestamp.is_some() {
@@ -100,7 +102,7 @@ impl OpenStackMachineTemplateReconciler {
         let ending = match self.identity(object, &cluster).await? {
             // The cluster has no OpenStackCluster yet.
             None => return Ok(Some(MISSING)),
-            Some(identity) => self.observe(object, &identity).await,
+            Some(identity) => self.observe(object, &identity, is_unchanged).await,
         };
         if let Ending::Stopped(ReconcileError::Api(error)) = ending {
             return Err(error.into());
@@ -115,11 +117,12 @@ impl OpenStackMachineTemplateReconciler {
         }
     }
 
-    /// Reads flavor and image.
+    /// Reads flavor and image: those that other looks have read if nothing has changed, else directly.
     async fn observe(
         &self,
         object: &OpenStackMachineTemplate,
         identity: &OpenStackIdentityReference,
+        is_unchanged: bool,
     ) -> Ending {
         let namespace = object.namespace().unwrap_or_default();
         let cloud = match self.context.cloud(&namespace, identity).await {
@@ -127,16 +130,24 @@ impl OpenStackMachineTemplateReconciler {
             Err(error @ ReconcileError::Api(_)) => return Ending::Stopped(error),
             Err(error) => return Ending::NoLogin(error),
         };
+        let lists = &self.context.servers;
+        if is_unchanged && let size @ Ending::Size(_) = self.size(&lists.at_rest(&cloud), object).await {
+            return size;
+        }
+        self.size(&lists.direct(&cloud), object).await
+    }
+
+    async fn size(&self, cloud: &Arc<dyn Cloud>, object: &OpenStackMachineTemplate) -> Ending {
         let spec = &object.spec.template.spec;
-        let flavor = match resolve::flavor(&cloud, &spec.flavor).await {
-            Ok(flavor) => match with_extra_specs(&cloud, object, flavor).await {
+        let flavor = match resolve::flavor(cloud, &spec.flavor).await {
+            Ok(flavor) => match with_extra_specs(cloud, object, flavor).await {
                 Ok(flavor) => flavor,
                 Err(error) => return Ending::Stopped(error.into()),
             },
             Err(error) if report::is_unresolved(&error) => return Ending::NoFlavor(error),
             Err(error) => return Ending::Stopped(error),
         };
-        match self.image(&cloud, &namespace, object).await {
+        match self.image(cloud, object).await {
             Ok(image) => Ending::Size(Box::new(Size { flavor, image })),
             Err(error) if report::is_unresolved(&error) => Ending::NoImage(error),
             Err(error) => Ending::Stopped(error),
@@ -146,10 +157,14 @@ impl OpenStackMachineTemplateReconciler {
     async fn image(
         &self,
         cloud: &Arc<dyn Cloud>,
-        namespace: &str,
         object: &OpenStackMachineTemplate,
     ) -> Result<controllers_infrastructure::Image, ReconcileError> {
-        let id = resolve::image(&self.context, cloud, namespace, &object.spec.template.spec.image).await?;
+        let param = &object.spec.template.spec.image;
+        if param.image_ref.is_none() {
+            return resolve::image_of_cloud(cloud, param).await;
+        }
+        let namespace = object.namespace().unwrap_or_default();
+        let id = resolve::image(&self.context, cloud, &namespace, param).await?;
         let query = ImageQuery { id: Some(id), ..ImageQuery::default() };
         Ok(cloud.images(&query).await?.into_iter().next().unwrap_or_default())
     }

@@ -25,6 +25,8 @@ pub use passes::Passes;
 pub use queue::{Queue, Work};
 use state::Load;
 
+use crate::NamespaceWeights;
+
 /// Upstream's buckets, from ten nanoseconds. Upstream multiplies by ten repeatedly, hence the inexact
 /// ones. Unit: seconds.
 const DURATIONS: [f64; 12] = [
@@ -61,6 +63,7 @@ pub struct Queues {
     worked: Histograms,
     passes: PassMetrics,
     running: Arc<Mutex<BTreeMap<&'static str, Weak<Queue>>>>,
+    weights: Arc<NamespaceWeights>,
 }
 
 impl Default for Queues {
@@ -72,6 +75,7 @@ impl Default for Queues {
             worked: Family::new_with_constructor(|| Histogram::new(DURATIONS)),
             passes: PassMetrics::default(),
             running: Arc::default(),
+            weights: Arc::default(),
         }
     }
 }
@@ -95,6 +99,17 @@ impl Queues {
         queues.passes.register(registry);
         registry.register_collector(Box::new(queues.clone()));
         queues
+    }
+
+    /// Sets the weights of namespaces in all queues. Default: 1 for each namespace.
+    #[must_use]
+    pub fn with_weights(self, weights: NamespaceWeights) -> Self {
+        Self { weights: Arc::new(weights), ..self }
+    }
+
+    /// Returns the weights of namespaces.
+    pub fn weights(&self) -> Arc<NamespaceWeights> {
+        Arc::clone(&self.weights)
     }
 
     /// Creates the empty queue of a controller.

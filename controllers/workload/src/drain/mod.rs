@@ -2,6 +2,7 @@
 
 mod evict;
 mod node;
+mod out_of_service;
 mod progress;
 mod rules;
 mod selectors;
@@ -20,6 +21,7 @@ use crate::{WorkloadError, found};
 use evict::{Evicted, evict_all};
 use verdict::{Plan, full_name, plan};
 
+pub use out_of_service::take_out_of_service;
 pub use progress::{BUDGET, DrainProgress, DrainWaiting};
 pub use rules::{Labels, matching_rules};
 pub use selectors::matches;

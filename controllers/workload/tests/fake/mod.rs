@@ -23,6 +23,8 @@ pub(crate) enum Mode {
     Html,
     HtmlOf502,
     Hangs,
+    /// Lists and watches of Nodes get no answer. All other requests do.
+    NodesHang,
     Unauthorized,
 }
 
@@ -33,6 +35,7 @@ struct State {
     nodes: Vec<Value>,
     watches: Vec<Sender<Bytes>>,
     probes: u32,
+    unanswered: u32,
 }
 
 /// Fake server. It ends with this value.
@@ -47,7 +50,7 @@ type Body = http_body_util::combinators::BoxBody<Bytes, Infallible>;
 
 impl Fake {
     pub(crate) async fn start(mode: Mode) -> Self {
-        let state = State { mode, nodes: Vec::new(), watches: Vec::new(), probes: 0 };
+        let state = State { mode, nodes: Vec::new(), watches: Vec::new(), probes: 0, unanswered: 0 };
         let state = Arc::new(Mutex::new(state));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -71,6 +74,15 @@ impl Fake {
 
     pub(crate) fn add(&self, name: &str, provider_id: &str) {
         self.state.lock().unwrap().nodes.push(node(name, provider_id));
+    }
+
+    pub(crate) fn remove(&self, name: &str) {
+        self.state.lock().unwrap().nodes.retain(|node| node["metadata"]["name"] != name);
+    }
+
+    /// Returns the number of requests for Nodes that get no answer.
+    pub(crate) fn unanswered(&self) -> u32 {
+        self.state.lock().unwrap().unanswered
     }
 
     pub(crate) async fn send(&self, kind: &str, name: &str, provider_id: &str) {
@@ -121,7 +133,11 @@ async fn answer(request: Request<Incoming>, state: Arc<Mutex<State>>) -> Result<
             tokio::time::sleep(Duration::from_secs(3600)).await;
             full(500, String::new())
         }
-        Mode::Works => works(&request, &state),
+        Mode::NodesHang if request.uri().path() == "/api/v1/nodes" => {
+            state.lock().unwrap().unanswered += 1;
+            std::future::pending().await
+        }
+        Mode::Works | Mode::NodesHang => works(&request, &state),
     })
 }
 

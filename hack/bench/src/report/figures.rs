@@ -48,6 +48,11 @@ impl Figures {
         Some(Figure { median, low, high, count: all.len() })
     }
 
+    /// Returns the rows of a phase.
+    pub(crate) fn rows(&self, phase: &str) -> Vec<&Value> {
+        self.0.iter().filter(|row| row["phase"] == phase).collect()
+    }
+
     /// Returns the distinct values of a field in the rows of a phase, in ascending order.
     pub(crate) fn values(&self, phase: &str, name: &str) -> Vec<u64> {
         let mut all: Vec<u64> =

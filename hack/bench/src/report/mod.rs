@@ -1,6 +1,7 @@
 //! Report of a benchmark: tables and plots of the results.
 
 mod aims;
+mod clusters;
 mod figures;
 mod growth;
 mod plots;
@@ -27,23 +28,39 @@ pub(crate) struct Arguments {
 
 /// Writes `api-server.md` and its plots.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<Value> {
-    let path = &arguments.results;
-    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
-    let results: Value = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+    let results = read(arguments)?;
     let figures = Figures::new(&results);
     let page = page(&results["machine"], &figures, &plots::draw(&figures, &arguments.out)?);
-    let page_path = arguments.out.join("api-server.md");
-    std::fs::write(&page_path, &page).with_context(|| page_path.display().to_string())?;
-    Ok(json!({"report": page_path}))
+    write(arguments, "api-server.md", &page)
 }
 
-fn page(machine: &Value, figures: &Figures, pictures: &[(String, &'static str)]) -> String {
-    let mut page = String::from("# The API server beside others\n\n");
+/// Writes `clusters.md` and its plots.
+pub(crate) fn clusters(arguments: &Arguments) -> anyhow::Result<Value> {
+    let results = read(arguments)?;
+    let figures = Figures::new(&results);
+    let mut page = String::from("# Many clusters\n\n");
+    page.push_str(&measured(&results["machine"], "bench --clusters"));
+    page.push_str(&clusters::page(&figures, &clusters::draw(&figures, &arguments.out)?));
+    write(arguments, "clusters.md", &page)
+}
+
+fn read(arguments: &Arguments) -> anyhow::Result<Value> {
+    let path = &arguments.results;
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    serde_json::from_str(&text).with_context(|| path.display().to_string())
+}
+
+fn write(arguments: &Arguments, name: &str, page: &str) -> anyhow::Result<Value> {
+    let path = arguments.out.join(name);
+    std::fs::write(&path, page).with_context(|| path.display().to_string())?;
+    Ok(json!({"report": path}))
+}
+
+/// Describes the machine, and names the command.
+fn measured(machine: &Value, command: &str) -> String {
     let text = |name: &str| machine[name].as_str().unwrap_or("?").to_owned();
-    let _ = writeln!(
-        page,
-        "Measured by `cargo xtask bench{}` on {}: {} × {}, {}, Linux {}, {}, commit {}.\n",
-        if machine["quick"] == true { " --quick" } else { "" },
+    format!(
+        "Measured by `cargo xtask {command}` on {}: {} × {}, {}, Linux {}, {}, commit {}.\n\n",
         text("date"),
         machine["cores"],
         text("processor"),
@@ -51,7 +68,12 @@ fn page(machine: &Value, figures: &Figures, pictures: &[(String, &'static str)])
         text("kernel"),
         text("rustc"),
         text("commit"),
-    );
+    )
+}
+
+fn page(machine: &Value, figures: &Figures, pictures: &[(String, &'static str)]) -> String {
+    let mut page = String::from("# The API server beside others\n\n");
+    page.push_str(&measured(machine, if machine["quick"] == true { "bench --quick" } else { "bench" }));
     if let Some(programs) = machine["programs"].as_object() {
         let versions = programs.iter().map(|(name, version)| {
             let version = version.as_str().unwrap_or("?");

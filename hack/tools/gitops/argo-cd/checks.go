@@ -201,27 +201,27 @@ func replacement(ctx context.Context, a *application) error {
 	if err != nil {
 		return err
 	}
-	var template *unstructured.Unstructured
+	var check *unstructured.Unstructured
 	for _, object := range objects {
-		if object.GetKind() == "OpenStackMachineTemplate" {
-			template = object
+		if object.GetKind() == "MachineHealthCheck" {
+			check = object
 		}
 	}
-	if err := unstructured.SetNestedField(template.Object, "m1.large", "spec", "template", "spec", "flavor", "filter", "name"); err != nil {
+	if err := unstructured.SetNestedField(check.Object, "other", "spec", "clusterName"); err != nil {
 		return err
 	}
 	if _, err := a.sync(ctx, objects); err == nil || !strings.Contains(err.Error(), "immutable") {
 		return fmt.Errorf("changing an immutable field returned %w", err)
 	}
-	annotations := template.GetAnnotations()
+	annotations := check.GetAnnotations()
 	annotations[common.AnnotationSyncOptions] = "Force=true,Replace=true"
-	template.SetAnnotations(annotations)
+	check.SetAnnotations(annotations)
 	results, err := a.sync(ctx, objects)
 	if err != nil {
 		return err
 	}
-	if message := results[template.GetKind()].Message; !strings.Contains(message, "replaced") {
-		return fmt.Errorf("%s: %s", template.GetKind(), message)
+	if message := results[check.GetKind()].Message; !strings.Contains(message, "replaced") {
+		return fmt.Errorf("%s: %s", check.GetKind(), message)
 	}
 	return a.expectOutOfSync(ctx, objects, nil)
 }

@@ -18,36 +18,36 @@ import (
 )
 
 func immutable(ctx context.Context, r *reconciler) error {
-	template, err := r.object("OpenStackMachineTemplate")
+	check, err := r.object("MachineHealthCheck")
 	if err != nil {
 		return err
 	}
-	before, err := r.live(ctx, template)
+	before, err := r.live(ctx, check)
 	if err != nil {
 		return err
 	}
-	if err := unstructured.SetNestedField(template.Object, "m1.large", "spec", "template", "spec", "flavor", "filter", "name"); err != nil {
+	if err := unstructured.SetNestedField(check.Object, "other", "spec", "clusterName"); err != nil {
 		return err
 	}
-	_, err = r.manager.Apply(ctx, template, applyOptions())
+	_, err = r.manager.Apply(ctx, check, applyOptions())
 	if err == nil || !strings.Contains(err.Error(), "immutable") {
 		return fmt.Errorf("apply without force: %w", err)
 	}
-	_, _, _, err = r.manager.Diff(ctx, template, ssa.DefaultDiffOptions())
+	_, _, _, err = r.manager.Diff(ctx, check, ssa.DefaultDiffOptions())
 	if err == nil || !strings.Contains(err.Error(), "(Invalid)") {
 		return fmt.Errorf("diff without force: %w", err)
 	}
-	entry, _, _, err := r.manager.Diff(ctx, template, ssa.DiffOptions{Force: true})
+	entry, _, _, err := r.manager.Diff(ctx, check, ssa.DiffOptions{Force: true})
 	if err != nil || entry.Action != ssa.CreatedAction {
 		return fmt.Errorf("diff with force: %s: %w", entry, err)
 	}
 	options := applyOptions()
 	options.Force = true
-	entry, err = r.manager.Apply(ctx, template, options)
+	entry, err = r.manager.Apply(ctx, check, options)
 	if err != nil || entry.Action != ssa.CreatedAction {
 		return fmt.Errorf("apply with force: %s: %w", entry, err)
 	}
-	after, err := r.live(ctx, template)
+	after, err := r.live(ctx, check)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func immutable(ctx context.Context, r *reconciler) error {
 		return errors.New("the object was not recreated: its UID is the same")
 	}
 	// Revert the change by applying all objects at once, as kustomize-controller does.
-	recreated := map[string]ssa.Action{"OpenStackMachineTemplate": ssa.CreatedAction}
+	recreated := map[string]ssa.Action{"MachineHealthCheck": ssa.CreatedAction}
 	return r.applyAll(ctx, options, ssa.UnchangedAction, recreated)
 }
 

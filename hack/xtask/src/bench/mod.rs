@@ -1,5 +1,6 @@
 //! Command `cargo xtask bench`: measures Capstan, a kube-apiserver with CRDs and an aggregated server in Go.
 
+mod clusters;
 mod growth;
 mod guard;
 mod lists;
@@ -27,7 +28,8 @@ pub(crate) struct Arguments {
     /// Number of rounds, each of which measures every server [default: 3, with --quick 1]
     #[arg(long)]
     rounds: Option<usize>,
-    /// Run only phases whose name contains this text: operations, watches, lists, fairness, growth, restarts
+    /// Run only phases whose name contains this text: operations, watches, lists, fairness, growth, restarts; with
+    /// --clusters sizes, peer, neighbours
     #[arg(long, default_value = "")]
     only: String,
     /// Measure only these servers: kube-apiserver, sample-apiserver, capstan, capstan-embedded
@@ -45,6 +47,8 @@ pub(crate) struct Arguments {
     /// Write the report from earlier results, and measure nothing
     #[arg(long)]
     report: bool,
+    #[command(flatten)]
+    clusters: clusters::Arguments,
 }
 
 /// Extent of a measurement.
@@ -96,6 +100,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     prerequisites::build()?;
     if arguments.guard {
         return guard::run(arguments.keep);
+    }
+    if arguments.clusters.is_chosen() {
+        return arguments.clusters.run(&arguments.only, arguments.report, arguments.out.as_ref());
     }
     prerequisites::lab()?;
     let release = ["build", "--quiet", "--locked", "--release", "-p", "apiserver-server", "-p", "bench"];

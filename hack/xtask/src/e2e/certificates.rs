@@ -44,7 +44,7 @@ impl Certificates {
         self.0.join(name).display().to_string()
     }
 
-    fn authority(&self, name: &str) -> anyhow::Result<()> {
+    pub(crate) fn authority(&self, name: &str) -> anyhow::Result<()> {
         self.key(name)?;
         let (key, certificate, subject) =
             (format!("{name}.key"), format!("{name}.crt"), format!("/CN={name}"));

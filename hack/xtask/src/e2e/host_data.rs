@@ -14,9 +14,16 @@ pub(super) fn secrets(lab: &Lab) -> anyhow::Result<()> {
     let path = "jsonpath={.data.a}";
     let found = lab.kubectl("capstan", &["get", "secret", "cloud", "-n", "team", "-o", path])?;
     ensure!(found == "Yg==", "{found}");
-    for more in [&["get", "secrets", "-n", "team"][..], &["delete", "secret", "cloud", "-n", "team"]] {
+    for more in [
+        &["get", "secrets", "-n", "team"][..],
+        &["create", "secret", "generic", "token", "-n", "team"],
+        &["delete", "secret", "cloud", "-n", "team"],
+    ] {
         let (is_allowed, _, error) = lab.try_kubectl("capstan", more)?;
-        ensure!(!is_allowed && error.contains("Forbidden"), "{more:?} is not forbidden: {error}");
+        ensure!(
+            !is_allowed && error.to_lowercase().contains("forbidden"),
+            "{more:?} is not forbidden: {error}"
+        );
     }
     Ok(())
 }

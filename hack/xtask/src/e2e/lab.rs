@@ -158,6 +158,16 @@ impl Lab {
         self.kubectl("admin", &["apply", "-f", &path.display().to_string()]).map(|_| ())
     }
 
+    /// Lets Capstan write Secrets in a namespace of the host, as `--write-secrets` does.
+    pub(super) fn let_write_secrets(&self, namespace: &str) -> anyhow::Result<()> {
+        let verbs = "--verb=get,create,update,delete";
+        let role = ["create", "role", "capstan:secrets", "-n", namespace, verbs, "--resource=secrets"];
+        self.kubectl("admin", &role)?;
+        let user = ["--role=capstan:secrets", "--user=capstan"];
+        let binding = ["create", "rolebinding", "capstan:secrets", "-n", namespace];
+        self.kubectl("admin", &[&binding[..], &user[..]].concat()).map(drop)
+    }
+
     /// Starts Capstan, also after it was stopped.
     pub(super) fn start_capstan(&self) -> anyhow::Result<()> {
         // No delay, because there is no other replica to take over.
@@ -347,6 +357,8 @@ fn kube_apiserver_without_authorizer(
         "--advertise-address=127.0.0.1",
         "--endpoint-reconciler-type=none",
         "--service-cluster-ip-range=10.0.0.0/24",
+        // kubeadm sets it, too: networks and drivers of volumes need privileged Pods.
+        "--allow-privileged=true",
         "--service-account-issuer=https://kubernetes.default.svc",
         // No controller creates service accounts here.
         "--disable-admission-plugins=ServiceAccount",

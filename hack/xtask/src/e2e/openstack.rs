@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::lab::{Lab, TIMEOUT, until};
 use crate::run;
 use crate::test::programs::Program;
 
 /// Name of the cloud in `clouds.yaml` in which clusters are created.
-const CLOUD: &str = "lab";
+pub(super) const CLOUD: &str = "lab";
 
 /// Optional services of OpenStack that the scenarios use.
 const SERVICES: &str = "cinder octavia";
@@ -78,6 +78,29 @@ impl OpenStack {
     pub(super) fn clouds_block(&self) -> anyhow::Result<String> {
         let clouds = std::fs::read_to_string(self.clouds_yaml())?;
         Ok(clouds.lines().map(|line| format!("    {line}\n")).collect())
+    }
+
+    /// Makes an application credential of the user. It has the roles that the user has now.
+    pub(super) fn credential(&self, name: &str) -> anyhow::Result<Value> {
+        let made = self.records(&["credential", name])?;
+        ensure!(!text(&made, "/secret").is_empty(), "Keystone returned no secret for {name}");
+        Ok(made)
+    }
+
+    /// Returns the `clouds.yaml` with an application credential in place of the user's password.
+    pub(super) fn clouds_with(&self, credential: &Value) -> anyhow::Result<String> {
+        let mut clouds: Value = serde_json::from_str(&std::fs::read_to_string(self.clouds_yaml())?)?;
+        let path = format!("/clouds/{CLOUD}");
+        let cloud = clouds.pointer_mut(&path).and_then(Value::as_object_mut).context("no such cloud")?;
+        let url = cloud.get("auth").map_or("", |it| text(it, "/auth_url")).to_owned();
+        let auth = json!({
+            "auth_url": url,
+            "application_credential_id": text(credential, "/id"),
+            "application_credential_secret": text(credential, "/secret"),
+        });
+        cloud.insert("auth".to_owned(), auth);
+        cloud.insert("auth_type".to_owned(), json!("v3applicationcredential"));
+        Ok(clouds.to_string())
     }
 
     /// Returns records of the cloud itself.

@@ -67,6 +67,10 @@ fn scenario(lab: &Lab) -> anyhow::Result<()> {
     let _balancer = Balancer::start(address(lab.capstan_port), &[one, two, three].map(address))?;
     lab.host_wait("admin")?;
     load::identities(lab, cloud)?;
+    create_cluster(lab, "gone")?;
+    until("the Secret of a Cluster is in the host", || {
+        Ok(lab.try_kubectl("admin", &["get", "secret", "gone-kubeconfig", "-n", "team"])?.0)
+    })?;
     load.ask("clients", "clients")?;
 
     load.roll()?;
@@ -101,14 +105,22 @@ fn host_dies(lab: &Lab, load: &mut Load) -> anyhow::Result<()> {
         "reason": "Outage", "message": "written while the host was down", "type": "Normal", "count": 1});
     let file = lab.file("outage.json", &event.to_string())?;
     lab.kubectl("direct", &["create", "-f", &file])?;
-    let label = json!({"cluster.x-k8s.io/cluster-name": "late"});
+    create_cluster(lab, "late")?;
+    // The leader, which is killed soon, and its successor know of the copy by its record alone.
+    lab.kubectl("direct", &["delete", "cluster/gone", "secret/gone-kubeconfig", "-n", "team"]).map(drop)
+}
+
+/// Creates a Cluster without machines, and its kubeconfig.
+fn create_cluster(lab: &Lab, name: &str) -> anyhow::Result<()> {
+    let label = json!({"cluster.x-k8s.io/cluster-name": name});
     let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
-            "metadata": {"name": "late", "namespace": "team"}, "spec": {"paused": true}},
+            "metadata": {"name": name, "namespace": "team"}, "spec": {"paused": true}},
         {"apiVersion": "v1", "kind": "Secret", "type": "cluster.x-k8s.io/secret",
-            "metadata": {"name": "late-kubeconfig", "namespace": "team", "labels": label},
-            "stringData": {"value": "made during the outage"}}]});
-    lab.kubectl("direct", &["create", "-f", &lab.file("late.json", &objects.to_string())?]).map(drop)
+            "metadata": {"name": format!("{name}-kubeconfig"), "namespace": "team", "labels": label},
+            "stringData": {"value": "made on the direct endpoint"}}]});
+    let file = lab.file(&format!("{name}.json"), &objects.to_string())?;
+    lab.kubectl("direct", &["create", "-f", &file]).map(drop)
 }
 
 /// The leader is killed, and another replica restarts in order.
@@ -162,5 +174,11 @@ fn host_returns(lab: &Lab, load: &mut Load) -> anyhow::Result<()> {
             Ok(lab.try_kubectl("admin", &["get", "secret", secret, "-n", namespace])?.0)
         })?;
     }
-    load.mark("the Secrets of clusters are in the host")
+    load.mark("the Secrets of clusters are in the host")?;
+    until("the Secret of the deleted Cluster is gone from the host", || {
+        let get = ["get", "secret", "gone-kubeconfig", "-n", "team", "--ignore-not-found", "-o", "name"];
+        let (found, name, _) = lab.try_kubectl("admin", &get)?;
+        Ok(found && name.is_empty())
+    })?;
+    load.mark("the Secret of the deleted Cluster is gone from the host")
 }

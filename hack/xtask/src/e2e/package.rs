@@ -1,7 +1,9 @@
 //! Manifests and Helm chart: a real host cluster accepts each shape, and Capstan serves it from the rendered files.
 
+mod addons;
 mod components;
 mod etcd;
+mod monitoring;
 mod permissions;
 mod pod;
 mod release;
@@ -29,7 +31,7 @@ const PORT: &str = "7443";
 /// Scenario of this part.
 type Scenario = (&'static str, fn(&Packaged<'_>) -> anyhow::Result<()>);
 
-const SCENARIOS: [Scenario; 10] = [
+const SCENARIOS: [Scenario; 12] = [
     ("Helm renders the same objects as kustomize for each shape, and refuses unknown values", same_objects),
     (
         "Helm renders the same objects as kustomize for each shape with each component",
@@ -37,6 +39,11 @@ const SCENARIOS: [Scenario; 10] = [
     ),
     ("a kube-apiserver accepts each overlay, and each Pod under the restricted policy", accepted),
     ("a kube-apiserver accepts each component of each overlay, strictly", components::accepted),
+    ("a kube-apiserver accepts each object of the add-ons for workload clusters, strictly", addons::accepted),
+    (
+        "a kube-apiserver with the Prometheus Operator's kinds accepts all monitors and alerts",
+        addons::monitored,
+    ),
     ("kubeconform finds no unknown field and no wrong type, by the schemas of the host", schemas::conform),
     ("a release of the chart moves from one replica to three and back", release::upgraded),
     ("Capstan's ServiceAccount has the permissions that Capstan needs, and no more", permissions::exact),

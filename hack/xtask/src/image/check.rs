@@ -40,8 +40,13 @@ pub(super) fn run(programs: &[PathBuf], output: &Path, image: &Image) -> anyhow:
     let home = std::env::temp_dir().join(format!("capstan-image-{}", std::process::id()));
     std::fs::create_dir_all(&home)?;
     let again = super::write(programs, &home.join("again"))?;
-    ensure!(again.digest == image.digest, "two builds differ: {} and {}", image.digest, again.digest);
-    eprintln!("ok      two builds have the same digest");
+    ensure!(
+        again.digest == image.digest,
+        "two layouts of the same program differ: {} and {}",
+        image.digest,
+        again.digest
+    );
+    eprintln!("ok      two layouts of the same program have the same digest");
     tools(output, &image.version, &home)?;
     for part in &image.parts {
         start(&home.join(part.architecture), part).with_context(|| part.architecture)?;

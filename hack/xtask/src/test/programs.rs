@@ -1,7 +1,7 @@
 //! Test programs: built by cargo, and run without it.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, bail};
 use serde_json::Value;
@@ -32,21 +32,31 @@ impl Program {
 /// Builds all test programs with one call of cargo, so that nothing is built twice. It also builds the binaries that
 /// these programs start, such as `capstan`.
 pub(crate) fn build() -> anyhow::Result<Vec<Program>> {
-    let mut command = run::cargo(&[
-        "test",
-        "--locked",
-        "--workspace",
-        "--no-run",
-        "--message-format",
-        "json-render-diagnostics",
-    ])?;
-    let output =
-        command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("cargo cannot be run")?;
+    let mut output = build_once(&[])?;
+    if !output.status.success() {
+        // Two linkers at once need gigabytes. One that finds no memory or no space crashes without a reason.
+        eprintln!("xtask: the build failed; once more, with one job. Memory and space:");
+        show_resources();
+        output = build_once(&["--jobs", "1"])?;
+    }
     if !output.status.success() {
         bail!("the tests cannot be built ({})", output.status);
     }
     let messages = String::from_utf8_lossy(&output.stdout);
     Ok(messages.lines().filter_map(|line| program(&serde_json::from_str(line).ok()?)).collect())
+}
+
+fn build_once(flags: &[&str]) -> anyhow::Result<Output> {
+    let mut command = run::cargo(&["test", "--locked", "--workspace", "--no-run"])?;
+    command.args(["--message-format", "json-render-diagnostics"]).args(flags);
+    command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("cargo cannot be run")
+}
+
+/// Shows the free memory and the free space of the target directory. That one of them cannot be shown is no failure.
+fn show_resources() {
+    let target = run::target().unwrap_or_default();
+    let _ = Command::new("free").arg("--mebi").status();
+    let _ = Command::new("df").arg("--human-readable").arg(target).status();
 }
 
 fn program(message: &Value) -> Option<Program> {

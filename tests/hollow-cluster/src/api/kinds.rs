@@ -31,7 +31,7 @@ const fn kind(
 }
 
 /// All kinds, those of one group together. All are in version `v1`.
-pub(crate) static KINDS: [Kind; 43] = [
+pub(crate) static KINDS: [Kind; 44] = [
     kind("", "namespaces", "Namespace", false, true, &["ns"]),
     kind("", "nodes", "Node", false, true, &["no"]),
     kind("", "pods", "Pod", true, true, &["po"]),
@@ -75,6 +75,7 @@ pub(crate) static KINDS: [Kind; 43] = [
     kind("scheduling.k8s.io", "priorityclasses", "PriorityClass", false, false, &["pc"]),
     kind("networking.k8s.io", "networkpolicies", "NetworkPolicy", true, false, &["netpol"]),
     kind("networking.k8s.io", "ingresses", "Ingress", true, true, &["ing"]),
+    kind("networking.k8s.io", "ingressclasses", "IngressClass", false, false, &[]),
     kind("discovery.k8s.io", "endpointslices", "EndpointSlice", true, false, &[]),
     kind("events.k8s.io", "events", "Event", true, false, &["ev"]),
     kind(

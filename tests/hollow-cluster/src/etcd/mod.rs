@@ -33,6 +33,9 @@ pub(crate) struct EtcdCluster {
     pub(crate) members: Vec<EtcdMember>,
     pub(crate) leader: u64,
     pub(crate) term: u64,
+    /// Number of times at which the members that run became too few for a quorum.
+    #[serde(default)]
+    pub(crate) quorum_losses: u64,
     /// Names of members that never run again.
     lost: BTreeSet<String>,
 }
@@ -168,6 +171,7 @@ impl EtcdCluster {
         let leads = |member: &EtcdMember| member.alive && !member.learner;
         let present = self.members.iter().any(|member| member.id == self.leader && leads(member));
         if !self.has_quorum() {
+            self.quorum_losses += u64::from(self.leader != 0);
             self.leader = 0;
         } else if !present {
             self.leader = self.members.iter().find(|member| leads(member)).map_or(0, |member| member.id);
@@ -198,6 +202,7 @@ mod tests {
         assert!(cluster.has_quorum() && cluster.leader != leader && cluster.leader != 0);
         cluster.set_alive("b", false);
         assert!(!cluster.has_quorum() && cluster.leader == 0);
+        assert_eq!(cluster.quorum_losses, 1);
         assert!(cluster.add("d", "10.0.0.9").is_err());
     }
 

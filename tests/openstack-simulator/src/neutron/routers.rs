@@ -22,7 +22,7 @@ fn defaults() -> Value {
 pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
     let mut router = draft(context, ResourceKind::Router, defaults(), &[])?;
     check_quota(state, ResourceKind::Router, text(&router, "project_id"))?;
-    let gateway = gateway(state, context, router.get("external_gateway_info"))?;
+    let gateway = gateway(state, context, router.get("external_gateway_info"), &[])?;
     set(&mut router, "external_gateway_info", gateway);
     set(&mut router, "status", "ACTIVE");
     set(&mut router, "availability_zones", json!([]));
@@ -33,8 +33,14 @@ pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerRe
     reply(state, ResourceKind::Router, &id, StatusCode::CREATED)
 }
 
-/// Returns the gateway that the body requests, with an address of the external network.
-fn gateway(state: &CloudState, context: &Context<'_>, requested: Option<&Value>) -> Result<Value, Reply> {
+/// Returns the gateway that the body requests, with an address of the external network. `held` are the addresses that the
+/// router has on this network.
+fn gateway(
+    state: &CloudState,
+    context: &Context<'_>,
+    requested: Option<&Value>,
+    held: &[Value],
+) -> Result<Value, Reply> {
     let Some(requested) = requested.and_then(Value::as_object).filter(|requested| !requested.is_empty())
     else {
         return Ok(Value::Null);
@@ -47,9 +53,30 @@ fn gateway(state: &CloudState, context: &Context<'_>, requested: Option<&Value>)
     }
     let addresses =
         requested.get("external_fixed_ips").and_then(Value::as_array).filter(|list| !list.is_empty());
-    let fixed_ips = allocate(state, network_id, addresses.map(Vec::as_slice))?;
+    let fixed_ips = match addresses {
+        None => allocate(state, network_id, None)?,
+        Some(addresses) => {
+            let mut fixed_ips = Vec::new();
+            for address in addresses {
+                let kept = held.iter().find(|it| is_held(it, address)).cloned();
+                match kept {
+                    Some(kept) => fixed_ips.push(kept),
+                    None => {
+                        fixed_ips.extend(allocate(state, network_id, Some(std::slice::from_ref(address)))?)
+                    }
+                }
+            }
+            fixed_ips
+        }
+    };
     let snat = requested.get("enable_snat").and_then(Value::as_bool).unwrap_or(true);
     Ok(json!({"network_id": network_id, "external_fixed_ips": fixed_ips, "enable_snat": snat}))
+}
+
+/// Returns true if a held address is the requested one, or is on the requested subnet if no address is requested.
+fn is_held(held: &Value, requested: &Value) -> bool {
+    let same = |key: &str| requested.get(key).is_none_or(|value| held.get(key) == Some(value));
+    same("subnet_id") && same("ip_address")
 }
 
 /// Returns the external network of the router.
@@ -70,8 +97,14 @@ pub(super) fn update(state: &mut CloudState, context: &Context<'_>, id: &str) ->
         if before == after && !after.is_empty() && !requests_address {
             changes.remove("external_gateway_info");
         } else {
-            check_floating(state, id, before)?;
-            let gateway = gateway(state, context, Some(requested))?;
+            // Neutron gives the gateway other addresses on the same network also while floating IPs need it.
+            let stays = before == after && !after.is_empty();
+            if !stays {
+                check_floating(state, id, before)?;
+            }
+            let info = router.get("external_gateway_info").and_then(Value::as_object);
+            let held = info.filter(|_| stays).map_or(&[][..], |info| list(info, "external_fixed_ips"));
+            let gateway = gateway(state, context, Some(requested), held)?;
             set(&mut changes, "external_gateway_info", gateway);
         }
     }

@@ -88,8 +88,10 @@ fn reboot(state: &mut CloudState, context: &Context<'_>, id: &str, details: &Obj
         check(server, context, "reboot", &states, &[ServerTask::Reboot, ServerTask::HardReboot])?;
     }
     check_launched(server, "reboot")?;
-    begin(server, context, task, context.options.reboot_time);
-    state.expect(context.after(context.options.reboot_time));
+    let soft = context.options.soft_reboot_time.filter(|_| task == ServerTask::Reboot);
+    let taken = soft.unwrap_or(context.options.reboot_time);
+    begin(server, context, task, taken);
+    state.expect(context.after(taken));
     Ok(Reply::empty(StatusCode::ACCEPTED))
 }
 

@@ -84,6 +84,46 @@ async fn a_floating_ip_requires_a_router_and_protects_it() {
 }
 
 #[tokio::test]
+async fn the_gateway_of_a_router_changes_its_address_and_stays_while_a_floating_ip_needs_it() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    let (network, subnet) = network(&client).await;
+    let public = client.id_of(&format!("{NETWORK}/networks"), "public").await;
+    let router = json!({"router": {"name": "r", "external_gateway_info": {"network_id": public}}});
+    let router = client.post(&format!("{NETWORK}/routers"), router).await.object();
+    let path = format!("{NETWORK}/routers/{}", router["id"].as_str().unwrap());
+    let first = router["external_gateway_info"]["external_fixed_ips"][0].clone();
+    assert_eq!(
+        client.put(&format!("{path}/add_router_interface"), json!({"subnet_id": subnet})).await.status,
+        200
+    );
+    let port = client.post(&format!("{NETWORK}/ports"), json!({"port": {"network_id": network}})).await.id();
+    let floating = json!({"floatingip": {"floating_network_id": public, "port_id": port}});
+    let floating = client.post(&format!("{NETWORK}/floatingips"), floating).await.id();
+    let set =
+        async |gateway: Value| client.put(&path, json!({"router": {"external_gateway_info": gateway}})).await;
+    let addresses = |fixed: &[Value]| json!({"network_id": public, "external_fixed_ips": fixed});
+
+    let same = set(json!({"network_id": public})).await.object();
+    assert_eq!(same["external_gateway_info"]["external_fixed_ips"], json!([first]), "it keeps its address");
+    let kept = set(addresses(std::slice::from_ref(&first))).await.object();
+    assert_eq!(kept["external_gateway_info"]["external_fixed_ips"], json!([first]));
+    let taken = client.get(&format!("{NETWORK}/floatingips/{floating}")).await.object();
+    let taken = json!({"subnet_id": first["subnet_id"], "ip_address": taken["floating_ip_address"]});
+    assert_eq!(set(addresses(&[taken])).await.status, 409, "the floating IP has the address");
+    let (prefix, _) = first["ip_address"].as_str().unwrap().rsplit_once('.').unwrap();
+    let other = json!({"subnet_id": first["subnet_id"], "ip_address": format!("{prefix}.199")});
+    let moved = set(addresses(std::slice::from_ref(&other))).await.object();
+    assert_eq!(moved["external_gateway_info"]["external_fixed_ips"], json!([other]));
+
+    let refused = set(json!({})).await;
+    assert_eq!(refused.status, 409);
+    assert_eq!(refused.json()["NeutronError"]["type"], "RouterExternalGatewayInUseByFloatingIp");
+    assert_eq!(client.delete(&format!("{NETWORK}/floatingips/{floating}")).await.status, 204);
+    assert_eq!(set(json!({})).await.object()["external_gateway_info"], Value::Null);
+}
+
+#[tokio::test]
 async fn resources_are_found_by_attribute_tag_address_and_page() {
     let simulator = Simulator::start(quick()).await.unwrap();
     let client = Client::login(&simulator, "demo").await;

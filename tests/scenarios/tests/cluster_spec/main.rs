@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod blockers;
+mod drift;
 mod endpoints;
 mod existing_network;
 mod lost_calls;

@@ -1,5 +1,6 @@
 //! Tests of the ownership of cloud resources: what a cluster adopts, notes and deletes.
 
+use apiserver_types::OpenStackMachine;
 use controllers_infrastructure::{NewSubnet, TaggedKind};
 
 use super::*;
@@ -106,5 +107,67 @@ async fn r5_8_tags_of_other_tools_stay_and_a_missing_one_is_added_alone() {
     let replaced = log.iter().any(|call| call.method == "PUT" && call.path.ends_with("/tags"));
     assert!(!replaced, "tags are changed one by one");
     scene.delete("tags").await;
+    assert!(scene.world.cloud.inventory("demo").is_empty(), "{}", scene.world.counts());
+}
+
+/// A router that was deleted under machines was replaced by another one.
+#[tokio::test]
+async fn r16_a_lost_router_is_reported_while_there_are_machines_and_created_again_without_them() {
+    let scene = Scene::start().await;
+    scene.create("lost", &spec()).await;
+    let cluster = scene.until("lost", "the cluster is provisioned", is_provisioned).await;
+    let status = cluster.status.unwrap();
+    let (router, subnet) = (status.router.unwrap().id, status.network.unwrap().subnets.unwrap().remove(0).id);
+    let journal = json!([{"kind": "server", "name": "m", "id": "server"}]).to_string();
+    let object = json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackMachine",
+        "metadata": {"name": "m", "namespace": "lost", "labels": {"cluster.x-k8s.io/cluster-name": "c"},
+            "finalizers": ["openstackmachine.infrastructure.cluster.x-k8s.io"],
+            "annotations": {"capstan.dev/journal": journal}},
+        "spec": {"flavor": {"filter": {"name": "m1.small"}},
+            "image": {"filter": {"name": "ubuntu-2204-kube-v1.30.0"}}},
+    });
+    scene.world.create(&object.to_string()).await.unwrap();
+    scene.cloud.remove_router_interface(&router, &subnet).await.unwrap();
+    scene.cloud.delete_router(&router).await.unwrap();
+    let look = async |at: &str| scene.patch("lost", json!({"metadata": {"annotations": {"look": at}}})).await;
+    look("1").await;
+    let is_lost = |cluster: &OpenStackCluster| {
+        let network = cluster.condition("NetworkReady").filter(|it| it.reason == "NetworkLost");
+        network.is_some_and(|it| it.message.contains(&router))
+    };
+    scene.until("lost", "the router is reported", is_lost).await;
+    assert!(scene.world.cloud.inventory("demo").routers.is_empty(), "{}", scene.world.counts());
+
+    let machines: Api<OpenStackMachine> = Api::namespaced(scene.world.admin(), "lost");
+    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    machines.patch("m", &PatchParams::default(), &free).await.unwrap();
+    machines.delete("m", &DeleteParams::default()).await.unwrap();
+    look("2").await;
+    let cluster = scene.until("lost", "the cluster has a router again", is_provisioned).await;
+    assert_ne!(cluster.status.unwrap().router.unwrap().id, router);
+    scene.delete("lost").await;
+    assert!(scene.world.cloud.inventory("demo").is_empty(), "{}", scene.world.counts());
+}
+
+/// Admission lets the spec name the floating IP of the load balancer later. The deletion released it.
+#[tokio::test]
+async fn r7_7_a_floating_ip_that_became_given_stays_in_the_cloud() {
+    let scene = Scene::start().await;
+    scene.create("given", &with(&json!({"apiServer": {"managedLoadBalancer": {"enabled": true}}}))).await;
+    let cluster = scene.until("given", "the cluster is provisioned", is_provisioned).await;
+    let address = cluster.status.unwrap().api_server_managed_load_balancer.unwrap().ip;
+    scene.patch("given", json!({"spec": {"apiServer": {"floatingIP": address}}})).await;
+    scene.delete("given").await;
+    let query = FloatingIpQuery { address: Some(address.clone()), ..FloatingIpQuery::default() };
+    let ip = scene.cloud.floating_ips(&query).await.unwrap().remove(0);
+    assert_eq!(ip.port_id, None);
+    assert!(!ip.tags.iter().any(|tag| tag.starts_with("capstan-")), "{:?}", ip.tags);
+    let plan = scene.messages("given", "DeletionPlanned").await;
+    assert!(plan.contains(&format!("Will keep floating IP {address}")), "{plan}");
+    assert!(!plan.contains("floating-ip "), "{plan}");
+    let kept = scene.messages("given", "LeftoversFound").await;
+    assert!(kept.contains(&format!("kept floating IP {address} ({})", ip.id)), "{kept}");
+    scene.cloud.delete_floating_ip(&ip.id).await.unwrap();
     assert!(scene.world.cloud.inventory("demo").is_empty(), "{}", scene.world.counts());
 }

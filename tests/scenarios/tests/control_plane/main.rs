@@ -161,14 +161,26 @@ async fn in_place(process: &Process) {
     }
 }
 
-/// Another version is shown, and changes no Machine.
+/// A workload cluster that cannot be prepared stops the rollout, and the message names the object.
 async fn outdated(process: &Process) {
     let before: Vec<String> = process.machines().await.iter().map(ResourceExt::name_any).collect();
+    let path =
+        "/apis/controlplane.cluster.x-k8s.io/v1beta2/namespaces/control-plane/kubeadmcontrolplanes/kcp/plan";
+    let body = serde_json::to_vec(&json!({"spec": {"version": "v1.34.0"}})).unwrap();
+    let request = http::Request::post(path).header("content-type", "application/json").body(body).unwrap();
+    let plan: serde_json::Value = process.client.request(request).await.unwrap();
+    let summary = json!({"keep": 0, "inPlace": 0, "replace": 3, "create": 0, "delete": 0});
+    assert_eq!((&plan["summary"], &plan["obstacles"]), (&summary, &json!([])), "{plan:#}");
+    assert_eq!(plan["machines"][0]["reasons"], json!(["Version v1.33.0, v1.34.0 required"]));
+    assert_eq!(plan["steps"].as_array().unwrap().len(), 6);
     process.merge::<KubeadmControlPlane>("kcp", json!({"spec": {"version": "v1.34.0"}})).await;
     let control_plane = process.settle().await;
     let text = message(&control_plane, "RollingOut");
     assert!(text.contains("* Version v1.33.0, v1.34.0 required\n"), "{text}");
-    assert!(text.contains("does not replace Machines"), "{text}");
+    assert!(
+        text.contains("* Waiting: ConfigMap kube-system/kubeadm-config has no key ClusterConfiguration"),
+        "{text}"
+    );
     assert_eq!(reason(&control_plane, "MachinesUpToDate"), "NotUpToDate");
     let after: Vec<String> = process.machines().await.iter().map(ResourceExt::name_any).collect();
     assert_eq!(before, after);

@@ -7,7 +7,7 @@ use apiserver_types::{DESCRIPTORS, KubeadmControlPlane, Machine};
 use controllers_infrastructure_openstack::{AllowedEndpoints, OpenStackConnector};
 use controllers_reconcilers::kubeadm_control_plane::{CONTROLLER, KubeadmControlPlaneReconciler};
 use controllers_runtime::{
-    ApiSecrets, ControllerContext, Queues, Recorder, ServedKind, ServerLists, TermStart,
+    ApiSecrets, ControllerContext, NoEventHolds, Queues, Recorder, ServedKind, ServerLists, TermStart,
 };
 use controllers_workload::WorkloadClusters;
 use kube::api::{ApiResource, ListParams, Patch, PatchParams};
@@ -52,6 +52,7 @@ impl Process {
             servers: Arc::new(ServerLists::default()),
             workloads: Arc::clone(&workloads),
             events: Recorder::new(client.clone(), CONTROLLER.identity),
+            event_holds: Arc::new(NoEventHolds),
             queues: Queues::default(),
             kinds: kinds.into(),
             settings: Arc::default(),

@@ -44,6 +44,10 @@ async fn respond(request: Request<Body>) -> Result<Response<Body>, std::io::Erro
         _ if path.contains("/configmaps/") => {
             json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name}})
         }
+        _ if path.contains("/clusterrolebindings/") => json!({
+            "kind": "ClusterRoleBinding", "apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"},
+        }),
         _ if path.contains("/pods/") => json!({
             "kind": "Pod", "apiVersion": "v1", "metadata": {"name": name},
             "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},

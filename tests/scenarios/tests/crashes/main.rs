@@ -113,7 +113,8 @@ async fn crash_everywhere(text: &str, side: Side) {
     let empty = world.counts();
     let (create, delete) = (Arc::new(CrashPoint::never()), Arc::new(CrashPoint::never()));
     let whole =
-        create_and_delete(&world, text, "whole", Arc::clone(&create), Arc::clone(&delete), None).await;
+        Box::pin(create_and_delete(&world, text, "whole", Arc::clone(&create), Arc::clone(&delete), None))
+            .await;
     assert_eq!(world.counts(), empty, "a run without crashes left resources behind");
     let (creating, deleting) = (create.effects(), delete.effects());
     assert!(creating.len() > 30 && deleting.len() > 15, "{creating:#?} {deleting:#?}");
@@ -127,8 +128,15 @@ async fn crash_everywhere(text: &str, side: Side) {
         let create = if creates { CrashPoint::at(n, side) } else { CrashPoint::never() };
         let delete = if deletes { CrashPoint::at(n, side) } else { CrashPoint::never() };
         let (create, delete) = (Arc::new(create), Arc::new(delete));
-        create_and_delete(&world, text, &namespace, Arc::clone(&create), Arc::clone(&delete), Some(&whole))
-            .await;
+        Box::pin(create_and_delete(
+            &world,
+            text,
+            &namespace,
+            Arc::clone(&create),
+            Arc::clone(&delete),
+            Some(&whole),
+        ))
+        .await;
         assert!(!creates || create.has_crashed(), "{namespace}: the creation did not crash");
         assert_eq!(world.counts(), empty, "{namespace}: crash at {:?}", delete.effects().last());
     }

@@ -1,11 +1,14 @@
 //! Tests of the fields of OpenStackMachines and OpenStackServers: each is in the cloud, and wrong ones create nothing.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod bastion;
 mod builds;
 mod images;
 mod leftovers;
+mod placement;
 mod provider_ids;
 mod quota;
+mod restored;
 mod rotation;
 mod templates;
 

@@ -38,8 +38,8 @@ async fn jump_everywhere(plan: Plan, root: Root, reboot_time: Duration) {
 
 #[tokio::test]
 async fn a_clock_jump_does_not_repeat_a_reboot() {
-    jump_everywhere(HARD, Root::Image, Duration::from_millis(1)).await;
-    jump_everywhere(SOFT, Root::Image, Duration::from_millis(1)).await;
+    Box::pin(jump_everywhere(HARD, Root::Image, Duration::from_millis(1))).await;
+    Box::pin(jump_everywhere(SOFT, Root::Image, Duration::from_millis(1))).await;
 }
 
 /// Requests a soft reboot of one second, lets the clock jump while it is in flight, and checks the number
@@ -111,7 +111,7 @@ async fn a_backward_clock_jump_does_not_shorten_the_wait_for_a_call() {
 
 #[tokio::test]
 async fn a_clock_jump_does_not_repeat_an_upgrade() {
-    jump_everywhere(REBUILD, Root::Image, Duration::from_millis(1)).await;
-    jump_everywhere(REPLACE, Root::Image, Duration::from_millis(1)).await;
-    jump_everywhere(AUTO_VOLUME, Root::Volume, Duration::from_millis(1)).await;
+    Box::pin(jump_everywhere(REBUILD, Root::Image, Duration::from_millis(1))).await;
+    Box::pin(jump_everywhere(REPLACE, Root::Image, Duration::from_millis(1))).await;
+    Box::pin(jump_everywhere(AUTO_VOLUME, Root::Volume, Duration::from_millis(1))).await;
 }

@@ -5,6 +5,7 @@
 mod clock;
 mod crashes;
 mod fallback;
+mod late_calls;
 mod power;
 mod refused;
 mod stop;

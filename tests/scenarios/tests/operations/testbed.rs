@@ -41,7 +41,16 @@ impl Testbed {
     }
 
     pub(crate) async fn with_reboots_of(root: Root, reboot_time: Duration) -> Self {
-        let world = World::start_with_reboots_of(reboot_time).await.unwrap().with_one_login();
+        Self::on(World::start_with_reboots_of(reboot_time).await.unwrap(), root).await
+    }
+
+    /// Starts a worker whose soft reboots take this duration, and whose hard ones end at once.
+    pub(crate) async fn with_soft_reboots_of(root: Root, reboot_time: Duration) -> Self {
+        Self::on(World::start_with_soft_reboots_of(reboot_time).await.unwrap(), root).await
+    }
+
+    async fn on(world: World, root: Root) -> Self {
+        let world = world.with_one_login();
         let empty = world.counts();
         let cloud = world.project().await.unwrap();
         let clouds = world.cloud.clouds_yaml("demo");

@@ -42,14 +42,14 @@ async fn run(world: &World, namespace: &str, crash: &Arc<CrashPoint>) -> [usize;
 #[tokio::test]
 async fn a_crash_at_any_step_of_a_creation_leaves_no_object_behind() {
     let never = Arc::new(CrashPoint::never());
-    assert_eq!(run(&World::start().await.unwrap(), "whole", &never).await, [1, 2, 2, 2]);
+    assert_eq!(Box::pin(run(&World::start().await.unwrap(), "whole", &never)).await, [1, 2, 2, 2]);
     let steps = never.effects().len();
     assert!(steps > 15, "{:#?}", never.effects());
     for side in [Side::Before, Side::After] {
         for n in 0..steps {
             let world = World::start().await.unwrap();
             let crash = Arc::new(CrashPoint::at(n, side));
-            let counts = run(&world, "crash", &crash).await;
+            let counts = Box::pin(run(&world, "crash", &crash)).await;
             assert!(crash.has_crashed(), "step {n}");
             assert_eq!(counts, [1, 2, 2, 2], "crash {side:?} {:?}", crash.effects().last());
         }

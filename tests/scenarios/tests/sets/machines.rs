@@ -11,6 +11,9 @@ use serde_json::json;
 /// Annotation with the template of a server.
 pub(crate) const CLONED_FROM: &str = "cluster.x-k8s.io/cloned-from-name";
 
+/// Annotation with the revision of that template.
+pub(crate) const CLONED_FROM_REVISION: &str = "capstan.dev/cloned-from-revision";
+
 /// Lists objects of a namespace.
 pub(crate) async fn list<K>(client: &Client, namespace: &str) -> Vec<K>
 where
@@ -36,9 +39,11 @@ pub(crate) async fn proceed(client: &Client, namespace: &str) {
             api.patch(&name, &PatchParams::default(), &change).await.unwrap();
             continue;
         }
-        let wanted = wanted_template(client, namespace).await;
         let server = servers.get(&machine.spec.infrastructure_ref.name).await.unwrap();
-        let is_current = server.annotations().get(CLONED_FROM) == wanted.as_ref();
+        let config = configs.get_opt(&name).await.unwrap();
+        let config = config.and_then(|it| it.annotations().get(CLONED_FROM_REVISION).cloned());
+        let origin = [CLONED_FROM, CLONED_FROM_REVISION].map(|key| server.annotations().get(key).cloned());
+        let is_current = (origin, config) == wanted_templates(client, namespace).await;
         let mut new = machine.clone();
         let status = new.status.get_or_insert_default();
         for kind in ["Ready", "Available", "NodeReady"] {
@@ -59,7 +64,12 @@ fn set(status: &mut MachineStatus, kind: &str, holds: bool, message: &str) {
     set_condition(status.conditions.get_or_insert_default(), condition);
 }
 
-async fn wanted_template(client: &Client, namespace: &str) -> Option<String> {
+/// Returns name and revision of the wanted infrastructure template, and the revision of the bootstrap template.
+async fn wanted_templates(client: &Client, namespace: &str) -> ([Option<String>; 2], Option<String>) {
     let deployments: Vec<MachineDeployment> = list(client, namespace).await;
-    deployments.first().map(|it| it.spec.template.spec.infrastructure_ref.name.clone())
+    let deployment = deployments.into_iter().find(|it| it.name_any() == "md").unwrap_or_default();
+    let revision =
+        |part: &str| deployment.annotations().get(&format!("capstan.dev/{part}-template-revision")).cloned();
+    let name = deployment.spec.template.spec.infrastructure_ref.name.clone();
+    ([Some(name), revision("infrastructure")], revision("bootstrap"))
 }

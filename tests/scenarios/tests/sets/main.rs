@@ -2,9 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod crashes;
+mod deadlines;
 mod life;
 mod machines;
 mod obstacles;
+mod plans;
+mod revisions;
+mod template_edits;
 mod testbed;
 mod watches;
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use apiserver_types::{Machine, MachineDeployment, MachineSet, OpenStackMachine};
+use apiserver_types::{Machine, MachineDeployment, MachineSet, OpenStackMachine, OpenStackMachineTemplate};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
@@ -59,6 +59,22 @@ async fn changes_of_a_deployment_reach_its_servers_by_watches() {
     until("the servers have a label", async || {
         let servers: Vec<OpenStackMachine> = list(&client, NAMESPACE).await;
         servers.iter().filter(|it| kube::ResourceExt::labels(*it).contains_key("stage")).count() == 3
+    })
+    .await;
+    let templates: Api<OpenStackMachineTemplate> = Api::namespaced(client.clone(), NAMESPACE);
+    let larger = json!({"spec": {"template": {"spec": {"flavor": {"filter": {"name": "m1.medium"}}}}}});
+    templates.patch("first", &PatchParams::default(), &Patch::Merge(&larger)).await.unwrap();
+    until("a server of the edited template is there", async || {
+        let servers: Vec<OpenStackMachine> = list(&client, NAMESPACE).await;
+        servers.iter().any(|it| json!(it.spec)["flavor"]["filter"]["name"] == "m1.medium")
+    })
+    .await;
+    until("the other Machines are not up to date", async || {
+        let is_old = |it: &Machine| {
+            let condition = it.condition("UpToDate");
+            condition.is_some_and(|it| it.message == "* OpenStackMachine is not up-to-date")
+        };
+        workers().await.iter().filter(|it| is_old(it)).count() == 3
     })
     .await;
     api.delete("md", &DeleteParams::background()).await.unwrap();

@@ -1,14 +1,14 @@
-//! Calls to the cloud during the life of one cluster: while it is created, at rest and while it is deleted.
+//! Calls to the cloud while a cluster is created and while it is deleted. Those at rest are counted in `rest.rs`.
 //!
 //! The reference is upstream's provider on the same simulator, with 1 control plane Machine and 10 workers. It made 59
-//! calls per Machine for a creation, and at most 72 per Machine and hour at rest.
+//! calls per Machine for a creation.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kube::api::DeleteParams;
 use tests_openstack_simulator::LoggedCall;
-use tests_scenarios::{Controllers, CrashPoint, RestingPass, World};
+use tests_scenarios::World;
 use tokio_util::sync::CancellationToken;
 
 use crate::progress::Progress;
@@ -29,17 +29,8 @@ const REFERENCE_WORKERS: usize = 10;
 /// Most calls for the creation of one Machine. Upstream makes 59.
 const PER_MACHINE: usize = 15;
 
-/// Most calls per Machine and hour at rest. Upstream makes 72.
-const PER_MACHINE_AND_HOUR: usize = 7;
-
-/// Part by which the calls at rest may exceed their limit: the passes of a cluster and its machines are not aligned.
-const TOLERANCE: f64 = 1.15;
-
 /// Time without a call after which a phase is over. Each wait for the cloud is shorter.
 const STILL: Duration = Duration::from_secs(4);
-
-/// Time until the machines have settled: their passes become rare then.
-const SETTLING: Duration = Duration::from_secs(70);
 
 /// Object that a call is made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,7 +60,7 @@ impl Purpose {
 }
 
 /// Returns method and path of a call, without ids.
-fn shape(call: &LoggedCall) -> String {
+pub(crate) fn shape(call: &LoggedCall) -> String {
     let part = |part: &str| {
         let is_id = part.len() >= 32 && part.chars().all(|it| it == '-' || it.is_ascii_hexdigit());
         if is_id { "{id}".to_owned() } else { part.to_owned() }
@@ -81,7 +72,7 @@ fn shape(call: &LoggedCall) -> String {
 /// Numbers of calls in the phases of a life, by purpose and shape.
 #[derive(Default)]
 struct Table {
-    rows: BTreeMap<(Purpose, String), [usize; 3]>,
+    rows: BTreeMap<(Purpose, String), [usize; 2]>,
 }
 
 impl Table {
@@ -97,29 +88,32 @@ impl Table {
     }
 
     fn print(&self) {
-        eprintln!("{:<8} {:<62} {:>8} {:>8} {:>8}", "for", "call", "created", "one pass", "deleted");
+        eprintln!("{:<8} {:<62} {:>8} {:>8}", "for", "call", "created", "deleted");
         for ((purpose, call), counts) in &self.rows {
-            let [created, rest, deleted] = counts;
-            eprintln!("{:<8} {call:<62} {created:>8} {rest:>8} {deleted:>8}", format!("{purpose:?}"));
+            let [created, deleted] = counts;
+            eprintln!("{:<8} {call:<62} {created:>8} {deleted:>8}", format!("{purpose:?}"));
         }
         for purpose in [Purpose::Session, Purpose::Cluster, Purpose::Machine] {
-            let [created, rest, deleted] = [0, 1, 2].map(|phase| self.sum(phase, purpose));
-            eprintln!("{:<8} {:<62} {created:>8} {rest:>8} {deleted:>8}", format!("{purpose:?}"), "all");
+            let [created, deleted] = [0, 1].map(|phase| self.sum(phase, purpose));
+            eprintln!("{:<8} {:<62} {created:>8} {deleted:>8}", format!("{purpose:?}"), "all");
         }
     }
 }
 
-fn template(world: &World) -> Template {
+/// Returns the manifest of a cluster in a namespace, with this number of Machines.
+pub(crate) fn template(world: &World, namespace: &str, control_plane: usize, workers: usize) -> Template {
     let clouds: String =
         world.cloud.clouds_yaml("demo").lines().map(|line| format!("    {line}\n")).collect();
-    let text = MANIFEST.replace("NAMESPACE", "calls").replace("CLOUDS\n", &clouds);
-    let workers = text.rfind("replicas: 1").unwrap();
-    let (before, after) = text.split_at(workers);
-    Template::new("calls", &format!("{before}{}", after.replacen('1', &WORKERS.to_string(), 1)))
+    let text = MANIFEST.replace("NAMESPACE", namespace).replace("CLOUDS\n", &clouds);
+    // The control plane comes first.
+    let text = text.replacen("replicas: 1", &format!("replicas: {control_plane}"), 1);
+    let at = text.rfind("replicas: 1").unwrap();
+    let (before, after) = text.split_at(at);
+    Template::new(namespace, &format!("{before}{}", after.replacen('1', &workers.to_string(), 1)))
 }
 
 /// Waits until the cloud has received no call for a while. Returns the calls since the last phase.
-async fn phase(world: &World) -> Vec<LoggedCall> {
+pub(crate) async fn phase(world: &World) -> Vec<LoggedCall> {
     loop {
         let before = world.cloud.log().len();
         tokio::time::sleep(STILL).await;
@@ -136,83 +130,33 @@ fn extrapolated(session: usize, cluster: usize, machines: usize, workers: usize)
     session + cluster + machines * (1 + workers) / MACHINES
 }
 
-/// Returns the calls per hour of a cluster with this number of workers. Passes over the Machines of one project share
-/// one list of servers.
-fn hourly(passes: &[RestingPass], workers: usize) -> f64 {
-    let hour = Duration::from_secs(3600).as_secs_f64();
-    let kinds = ["OpenStackCluster", "OpenStackMachineTemplate", "OpenStackMachine"];
-    let of = |kind: &str| {
-        let passes = passes.iter().filter(|pass| pass.kind == kind);
-        let rates = passes.map(|pass| (pass.shared, pass.own, hour / pass.period.as_secs_f64()));
-        rates.collect::<Vec<_>>()
-    };
-    let [clusters, templates, machines] = kinds.map(of);
-    let cluster: f64 =
-        clusters.iter().chain(&templates).map(|(shared, own, rate)| f64::from(shared + own) * rate).sum();
-    let shared: f64 = machines.iter().map(|(shared, _, rate)| f64::from(*shared) * rate).sum();
-    // The control plane Machine makes the most calls of its own, and exists once.
-    let mut own: Vec<f64> = machines.iter().map(|(_, own, rate)| f64::from(*own) * rate).collect();
-    own.sort_by(f64::total_cmp);
-    let (control_plane, worker) = (own.last().unwrap(), own.first().unwrap());
-    cluster + shared + control_plane + worker * f64::from(u32::try_from(workers).unwrap())
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_makes_at_most_a_quarter_of_the_calls_of_upstream() {
     let (world, hollow) = World::start_with_hollow_clusters().await.unwrap();
     let term = CancellationToken::new();
     let running = tests_scenarios::run(&world, &term);
-    let template = template(&world);
+    let template = template(&world, "calls", 1, WORKERS);
     let progress = Progress::new(world.admin(), &template);
     let mut table = Table::default();
 
     world.apply("calls", &template.documents(&world.cloud.address())).await.unwrap();
     progress.until_available().await.unwrap();
     table.add(0, &phase(&world).await);
-    tokio::time::sleep(SETTLING).await;
-    world.cloud.clear_log();
-    term.cancel();
-    running.join_all().await;
-
-    let controllers = Controllers::start(&world, &std::sync::Arc::new(CrashPoint::never()));
-    let passes = Box::pin(controllers.passes_at_rest(&world)).await.unwrap();
-    table.add(1, &phase(&world).await);
-
-    let term = CancellationToken::new();
-    let running = tests_scenarios::run(&world, &term);
-    phase(&world).await;
     progress.clusters().delete(&progress.cluster, &DeleteParams::background()).await.unwrap();
     progress.until_gone(false).await.unwrap();
-    table.add(2, &phase(&world).await);
+    table.add(1, &phase(&world).await);
     term.cancel();
     running.join_all().await;
     drop(hollow);
 
     table.print();
-    for pass in &passes {
-        eprintln!(
-            "{:<25} every {:?}: {} calls, and {} shared",
-            pass.kind, pass.period, pass.own, pass.shared
-        );
-    }
     let [session, cluster, machines] =
         [Purpose::Session, Purpose::Cluster, Purpose::Machine].map(|purpose| table.sum(0, purpose));
     for workers in [WORKERS, REFERENCE_WORKERS] {
         let created = extrapolated(session, cluster, machines, workers);
-        let resting = hourly(&passes, workers);
-        let all = 1 + workers;
-        let each = f64::from(u32::try_from(all).unwrap());
-        eprintln!(
-            "1 + {workers}: {created} calls for the creation, {} per Machine; {resting:.0} per hour at rest, \
-             {:.1} per Machine",
-            created / all,
-            resting / each
-        );
+        eprintln!("1 + {workers}: {created} calls for the creation, {} per Machine", created / (1 + workers));
     }
     let machines_made = 1 + REFERENCE_WORKERS;
     let created = extrapolated(session, cluster, machines, REFERENCE_WORKERS);
     assert!(created <= PER_MACHINE * machines_made, "{created} calls for {machines_made} Machines");
-    let resting = hourly(&passes, REFERENCE_WORKERS);
-    let most = f64::from(u32::try_from(PER_MACHINE_AND_HOUR * machines_made).unwrap());
-    assert!(resting <= most * TOLERANCE, "{resting:.0} calls per hour for {machines_made} Machines at rest");
 }

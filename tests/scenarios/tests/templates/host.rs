@@ -32,7 +32,8 @@ async fn templates_become_available_clusters_through_the_host() {
     let cloud = Simulator::start(options).await.unwrap();
     let hollow = HollowClusters::start(cloud.hypervisor(), hollow);
     // The host of the test has no garbage collector.
-    let site = Site { client: Client::try_from(config).unwrap(), cloud: &cloud, keeps_secrets: true };
+    let client = Client::try_from(config).unwrap();
+    let site = Site { client, cloud: &cloud, keeps_secrets: true, upgrades: false };
     site.live(&templates()).await;
     drop(hollow);
 }

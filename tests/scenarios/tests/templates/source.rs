@@ -8,6 +8,8 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
+use crate::manifest::Manifest;
+
 /// Folders whose templates are for OpenStack. Those of `capi` are for a provider that exists in upstream's tests only.
 const FOLDERS: [&str; 3] = ["capo", "capo-e2e", "capi-openstack"];
 
@@ -23,41 +25,46 @@ const OWN: [(&str, &str); 2] = [
     ("own/v1beta1", include_str!("own/v1beta1.yaml")),
 ];
 
+/// Template whose manifest is in several files. Its user writes the Secret.
+const IN_PARTS: &str = "capo/topology";
+
+/// File with an Image of that template.
+const IMAGE: &str = "image-template-node.yaml";
+
+/// Name of the Secret of that template.
+const SECRET: &str = "capo-topology-cloud-config";
+
 /// Manifest of one cluster.
 pub(crate) struct Template {
     /// Folder and name of the file.
     pub(crate) name: String,
     /// Namespace into which it is applied.
     pub(crate) namespace: String,
-    documents: Vec<Value>,
+    manifest: Manifest,
+    /// ClusterClass with its templates.
+    class: Vec<Value>,
 }
 
 impl Template {
     pub(crate) fn new(name: &str, text: &str) -> Self {
-        let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
-        let documents: Vec<Value> = documents.into_iter().filter(|document| !document.is_null()).collect();
+        let mut documents = parse(text);
+        documents.iter_mut().for_each(leave_default_namespace);
         // A cluster-wide identity names the namespace of its Secret.
         let named = documents.iter().find_map(|it| it.pointer("/spec/secretRef/namespace")?.as_str());
         let own: String = name.chars().map(|it| if it == '/' { '-' } else { it }).collect();
-        Self { name: name.to_owned(), namespace: named.unwrap_or(&own).to_owned(), documents }
+        let namespace = named.unwrap_or(&own).to_owned();
+        Self { name: name.to_owned(), namespace, manifest: Manifest(documents), class: Vec::new() }
     }
 
     /// Returns the Cluster of the manifest.
     pub(crate) fn cluster(&self) -> Option<&Value> {
-        self.documents.iter().find(|document| document["kind"] == "Cluster")
+        self.manifest.cluster()
     }
 
-    /// Returns the sum of the replicas of a kind.
-    pub(crate) fn replicas(&self, kind: &str) -> usize {
-        let owners = self.documents.iter().filter(|document| document["kind"] == kind);
-        let counts = owners.filter_map(|owner| owner.pointer("/spec/replicas")?.as_u64());
-        usize::try_from(counts.sum::<u64>()).unwrap()
-    }
-
-    /// Returns the documents with the address of a cloud in the credentials.
-    pub(crate) fn documents(&self, cloud: &SocketAddr) -> Vec<Value> {
+    /// Returns the manifest with the address of a cloud in the credentials.
+    pub(crate) fn manifest(&self, cloud: &SocketAddr) -> Manifest {
         let address = format!("http://{cloud}");
-        let text = serde_json::to_string(&self.documents).unwrap();
+        let text = serde_json::to_string(&self.manifest.0).unwrap();
         let text = text.replace(CLOUD, &address);
         let mut documents: Vec<Value> = serde_json::from_str(&text).unwrap();
         for clouds in documents.iter_mut().filter_map(|it| it.pointer_mut("/data/clouds.yaml")) {
@@ -65,18 +72,52 @@ impl Template {
             let text = String::from_utf8(text).unwrap().replace(CLOUD, &address);
             *clouds = json!(BASE64_STANDARD.encode(text));
         }
-        documents
+        Manifest(documents)
     }
 
-    fn is_of_a_class(&self) -> bool {
-        self.cluster().is_some_and(|cluster| cluster.pointer("/spec/topology").is_some())
+    /// Returns the documents of the manifest.
+    pub(crate) fn documents(&self, cloud: &SocketAddr) -> Vec<Value> {
+        self.manifest(cloud).0
+    }
+
+    /// Returns the numbers of Machines, of the control plane and of the workers.
+    pub(crate) fn machines(&self) -> (usize, usize) {
+        (self.manifest.control_plane(), self.manifest.workers())
+    }
+
+    /// Returns the namespace of the class, and its documents. The list is empty for a cluster without a class.
+    pub(crate) fn class(&self) -> (&str, &[Value]) {
+        let namespace = self.class_ref("namespace");
+        (namespace.unwrap_or(&self.namespace), &self.class)
+    }
+
+    fn class_ref(&self, field: &str) -> Option<&str> {
+        self.cluster()?.pointer(&format!("/spec/topology/classRef/{field}"))?.as_str()
+    }
+
+    /// Adds the class, and what else a user finds in other files. Returns false if the class is in no file.
+    fn complete(&mut self, root: &Path) -> bool {
+        let Some(class) = self.class_ref("name") else { return true };
+        let folder = self.name.split('/').next().unwrap_or_default();
+        let folders = [folder].into_iter().chain(FOLDERS);
+        let mut files = folders.map(|it| root.join(it).join(format!("clusterclass-{class}.yaml")));
+        let Some(file) = files.find(|file| file.is_file()) else { return false };
+        self.class = parse(&fs::read_to_string(file).unwrap());
+        if self.name == IN_PARTS {
+            let mut secret = parse(OWN[0].1).remove(0);
+            secret["metadata"]["name"] = json!(SECRET);
+            self.manifest.0.push(secret);
+            self.manifest.0.extend(parse(&fs::read_to_string(root.join(folder).join(IMAGE)).unwrap()));
+        }
+        true
     }
 }
 
-/// Returns the templates of clusters, and the names of those that have a topology.
+/// Returns the templates of clusters, and the names of those whose ClusterClass is in no file.
 pub(crate) fn all() -> (Vec<Template>, Vec<String>) {
     let mut templates: Vec<Template> = OWN.iter().map(|(name, text)| Template::new(name, text)).collect();
-    for folder in folder("templates/ready").iter().flat_map(|root| FOLDERS.map(|name| root.join(name))) {
+    let root = folder("templates/ready");
+    for folder in root.iter().flat_map(|root| FOLDERS.map(|name| root.join(name))) {
         templates.extend(files(&folder).iter().map(|file| read(file)));
     }
     if let Ok(only) = std::env::var("CAPSTAN_TEMPLATE") {
@@ -84,8 +125,26 @@ pub(crate) fn all() -> (Vec<Template>, Vec<String>) {
         templates.retain(|template| wanted.iter().any(|part| template.name.contains(part)));
     }
     templates.retain(|template| template.cluster().is_some());
-    let (topologies, plain): (Vec<_>, Vec<_>) = templates.into_iter().partition(Template::is_of_a_class);
-    (plain, topologies.into_iter().map(|template| template.name).collect())
+    let root = root.unwrap_or_default();
+    let (complete, other): (Vec<_>, Vec<_>) =
+        templates.into_iter().map(|mut it| (it.complete(&root), it)).partition(|(complete, _)| *complete);
+    let complete = complete.into_iter().map(|(_, template)| template).collect();
+    (complete, other.into_iter().map(|(_, template)| template.name).collect())
+}
+
+/// Removes the namespace `default`, which stands for the one that a user chooses. Here each template has its own.
+fn leave_default_namespace(document: &mut Value) {
+    for path in ["/metadata", "/spec/topology/classRef"] {
+        let object = document.pointer_mut(path).and_then(Value::as_object_mut);
+        if let Some(object) = object.filter(|it| it.get("namespace") == Some(&json!("default"))) {
+            object.remove("namespace");
+        }
+    }
+}
+
+fn parse(text: &str) -> Vec<Value> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(text).unwrap();
+    documents.into_iter().filter(|document| !document.is_null()).collect()
 }
 
 /// Returns a folder of upstream's data, if it is there.

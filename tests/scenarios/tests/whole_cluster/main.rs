@@ -1,18 +1,29 @@
 //! Tests of whole clusters: from manifests to Nodes that are Ready, on hollow clusters.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod adoption;
 mod bad_input;
 mod balancer;
 mod cleanup;
+mod clusterctl;
 mod crashes;
+mod deletion_order;
+mod drain_timeout;
+mod dual_stack;
 mod endpoint;
 mod failed_looks;
 mod histories;
+mod later_machines;
 mod leftovers;
 mod looks;
+mod node_drain;
+mod objects;
 mod observer;
 mod outages;
 mod pods;
+mod quick_start;
+mod remediations;
+mod rollouts;
 mod shares;
 mod slow;
 mod upgrade;

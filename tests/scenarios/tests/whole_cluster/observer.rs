@@ -7,7 +7,6 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, ResourceExt};
 use tests_scenarios::World;
 
-use super::leftovers;
 use super::looks::Looks;
 
 #[derive(Clone)]
@@ -180,18 +179,6 @@ impl Observer {
         {
             let conditions = found.status.unwrap_or_default().conditions.unwrap_or_default();
             looks.again(&format!("the end of Machine {machine}{}", shown(&conditions))).await;
-        }
-    }
-
-    /// Waits until the namespace has no other objects than these, which no controller has made.
-    pub(crate) async fn until_only(&self, objects: &[&str]) {
-        let mut looks = Looks::begin();
-        loop {
-            let left = leftovers::objects(&self.client, &self.namespace).await;
-            if left == objects {
-                return;
-            }
-            looks.again(&format!("the end of some of these objects: {}", left.join(", "))).await;
         }
     }
 

@@ -6,7 +6,7 @@ mod names;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use apiserver_access::{CertificatePools, Clock, ReloadablePools, Revocations};
+use apiserver_access::{CertificatePools, Clock, ReloadablePools, RequestHeaders, Revocations};
 use arc_swap::ArcSwap;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::sign::CertifiedKey;
@@ -33,6 +33,8 @@ pub struct TlsMaterial {
     pub client_cas: Vec<CertificateDer<'static>>,
     /// CAs of front proxies.
     pub request_header_cas: Vec<CertificateDer<'static>>,
+    /// Headers of these front proxies. They are replaced in one step with the CAs.
+    pub request_headers: RequestHeaders,
     /// CAs of the host cluster's users.
     pub host_cas: Vec<CertificateDer<'static>>,
 }
@@ -75,7 +77,8 @@ impl ReloadableTls {
         Ok(Self { config: ArcSwap::from_pointee(config), pools })
     }
 
-    /// Replaces the certificates for new connections, and the client CAs for the next request of every connection.
+    /// Replaces the certificates for new connections, and the client CAs and headers for the next request of every
+    /// connection.
     ///
     /// # Errors
     /// As [`ReloadableTls::new`]; the old material then stays.
@@ -89,6 +92,12 @@ impl ReloadableTls {
     /// Replaces the revocations of client certificates, for the next request of every connection.
     pub fn revoke(&self, revocations: Revocations) {
         self.pools.revoke(revocations);
+    }
+
+    /// Returns true once [`ReloadableTls::revoke`] has been called. Until then, requests with a client certificate that
+    /// need more than health and documents get 503.
+    pub fn has_revocations(&self) -> bool {
+        self.pools.has_revocations()
     }
 
     /// Returns the subjects of the client CAs that are not used, because their key is one of the front proxies' CAs, too.
@@ -108,9 +117,10 @@ impl ReloadableTls {
 }
 
 fn load(material: TlsMaterial) -> Result<(ServerConfig, CertificatePools), String> {
-    let TlsMaterial { chain, key, named, client_cas, request_header_cas, host_cas } = material;
+    let TlsMaterial { chain, key, named, client_cas, request_header_cas, request_headers, host_cas } =
+        material;
     let pools = CertificatePools::with_host(&client_cas, &request_header_cas, &host_cas);
-    let pools = pools.map_err(|error| error.to_string())?;
+    let pools = pools.map_err(|error| error.to_string())?.with_request_headers(request_headers);
     let mut roots = RootCertStore::empty();
     for ca in client_cas.into_iter().chain(request_header_cas).chain(host_cas) {
         roots.add(ca).map_err(|error| format!("a client CA cannot be used: {error}"))?;

@@ -44,6 +44,11 @@ impl Endpoint {
         }
     }
 
+    /// Returns the realm of all users of the endpoint, if there is only one.
+    pub(super) fn realm(&self) -> Option<&Realm> {
+        self.realm.as_ref()
+    }
+
     /// Returns the status of the review.
     pub(super) async fn explain(&self, mut attributes: Attributes) -> Value {
         if let Some(realm) = &self.realm {

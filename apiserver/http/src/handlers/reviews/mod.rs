@@ -3,6 +3,7 @@
 
 mod errors;
 mod explanation;
+mod realm;
 mod token;
 
 use std::sync::Arc;
@@ -88,7 +89,7 @@ pub(super) async fn serve(
     let mut question = decode(call, review)?;
     let status = match review.kind {
         "SelfSubjectReview" => json!({"userInfo": shown(&call.user)}),
-        "TokenReview" => token::status(server, &question).await?,
+        "TokenReview" => token::status(server, call.address, &question).await?,
         "SelfSubjectRulesReview" => {
             let namespace = text(&question["spec"], "namespace");
             if namespace.is_empty() {
@@ -98,7 +99,13 @@ pub(super) async fn serve(
         }
         _ => {
             let attributes = attributes(call, review, &question, path)?;
-            match Endpoint::of(server, call, review)? {
+            let endpoint = Endpoint::of(server, call, review)?;
+            if review.kind != "SelfSubjectAccessReview" {
+                let of_endpoint = endpoint.as_ref().and_then(Endpoint::realm);
+                let realm = of_endpoint.unwrap_or(&attributes.user.realm);
+                realm::check(server, call, review, realm).await?;
+            }
+            match endpoint {
                 Some(endpoint) => endpoint.explain(attributes).await,
                 None => decided(server.parts.authorizer.authorize(&attributes).await),
             }

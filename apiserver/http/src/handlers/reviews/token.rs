@@ -1,6 +1,7 @@
 //! Review of a token, by the authenticators of the direct endpoint. Programs beside this server accept its users by it,
 //! also when the host cluster is down.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use apiserver_access::{ReviewFailed, User};
@@ -10,11 +11,15 @@ use serde_json::{Value, json};
 use super::shown;
 use crate::state::ApiServer;
 
-/// Returns the status of a review.
+/// Returns the status of a review that a program at this address requests.
 ///
 /// # Errors
 /// 400 without a token. 503 if the token cannot be checked now: it may be valid.
-pub(super) async fn status(server: &ApiServer, question: &Value) -> ApiResult<Value> {
+pub(super) async fn status(
+    server: &ApiServer,
+    address: Option<IpAddr>,
+    question: &Value,
+) -> ApiResult<Value> {
     let spec = &question["spec"];
     let Some(token) = spec.get("token").and_then(Value::as_str).filter(|token| !token.is_empty()) else {
         return Err(ApiError::bad_request("token is required for TokenReview in authentication"));
@@ -30,7 +35,8 @@ pub(super) async fn status(server: &ApiServer, question: &Value) -> ApiResult<Va
         .filter_map(Value::as_str)
         .map(str::to_owned)
         .collect();
-    let found = reviewed(server, token, requested).await.map_err(|why| ApiError::undecided(why.0))?;
+    let found = reviewed(server, (token, address), requested).await;
+    let found = found.map_err(|why| ApiError::undecided(why.0))?;
     let Some((user, audiences)) = found else {
         return Ok(refused("the token is not valid, or is for none of the audiences"));
     };
@@ -44,7 +50,7 @@ pub(super) async fn status(server: &ApiServer, question: &Value) -> ApiResult<Va
 /// Returns the user of a token, and the requested audiences that it is for. Without a request, it must be for this server.
 async fn reviewed(
     server: &ApiServer,
-    token: &str,
+    (token, address): (&str, Option<IpAddr>),
     requested: Vec<String>,
 ) -> Result<Option<(Arc<User>, Vec<String>)>, ReviewFailed> {
     let (authenticator, own) = (&server.parts.authenticator, &server.settings.audiences);
@@ -52,7 +58,8 @@ async fn reviewed(
     if requested.is_empty() || requested.iter().any(|name| own.contains(name)) {
         let of_server =
             || own.iter().filter(|name| requested.is_empty() || requested.contains(name)).cloned();
-        found = authenticator.review(token).await?.map(|user| (user, of_server().collect::<Vec<_>>()));
+        found =
+            authenticator.review(token, address).await?.map(|user| (user, of_server().collect::<Vec<_>>()));
     }
     if requested.is_empty() {
         return Ok(found);

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::admission::Admitted;
+use super::decision::Agreement;
 use super::metadata_rules::{self, Previous};
 use super::namespaces::NamespaceState;
 use super::related_objects::RelatedObjects;
@@ -18,6 +19,9 @@ use apiserver_schema::Schema;
 /// Attempts to find a free name for a `generateName`: upstream's number. With 27^5 suffixes, more failures have another
 /// cause.
 const NAME_ATTEMPTS: usize = 8;
+
+/// Number of changes of related objects in a row, each between the checks and the lock, before a create fails.
+const ATTEMPTS: usize = 8;
 
 /// Longest prefix of a generated name: 63 minus the suffix.
 const LONGEST_PREFIX: usize = 58;
@@ -140,36 +144,81 @@ impl ObjectStore {
         origin: Origin,
         options: &WriteOptions,
     ) -> ApiResult<Written> {
-        let dry_run = options.dry_run;
         prepare_by_kind(kind, &mut object, None, Target::Object, origin)?;
+        if !kind.stored.strategy.locks_decisions() {
+            let created = self.attempt_creation(kind, namespace, object, origin, options).await?;
+            return created.ok_or_else(|| busy(kind));
+        }
+        for _ in 0..ATTEMPTS {
+            let created = self.attempt_creation(kind, namespace, object.clone(), origin, options).await?;
+            if let Some(created) = created {
+                return Ok(created);
+            }
+        }
+        Err(busy(kind))
+    }
+
+    /// Checks a new object against related ones, and stores it. Returns `None` if it must start again.
+    async fn attempt_creation(
+        &self,
+        kind: Kind<'_>,
+        namespace: &NamespaceState<'_>,
+        mut object: Value,
+        origin: Origin,
+        options: &WriteOptions,
+    ) -> ApiResult<Option<Written>> {
         let related = RelatedObjects::by(self);
         related.default(kind, &mut object, None, Target::Object).await?;
-        let name = object::name(&object).to_owned();
-        check(kind, &object, None, Target::Object, dry_run)?;
+        check(kind, &object, None, Target::Object, options.dry_run)?;
         let mut warnings = metadata::finalizer_warnings(&object, None);
         warnings.extend(related.validate(kind, &object, None, Target::Object).await?);
-        let key = self.key(kind, namespace.name, &name)?;
         if let Err(error) = admitted(kind, namespace.name).validate(&object, options).await {
             return Err(error.after(warnings));
         }
-        let lock = match self.reserve(kind, namespace.name, (&object, None), Target::Object, options).await {
-            Ok(lock) => lock,
+        let agreed = match self.agree(kind, &object, None, Target::Object, options).await {
+            Ok(Agreement::Agreed(agreed)) => agreed,
+            Ok(Agreement::Changed) => return Ok(None),
             Err(error) => return Err(error.after(warnings)),
         };
-        let created = if dry_run {
+        let created = self.store_new(kind, namespace, object, (origin, agreed.as_ref()), options).await;
+        self.release(agreed).await;
+        let created = created.map(|object| Written { object, warnings: Vec::new() });
+        Written::with_warnings(created, warnings).map(Some)
+    }
+
+    /// Stores a new object while its locks are valid, if the quotas allow it.
+    async fn store_new(
+        &self,
+        kind: Kind<'_>,
+        namespace: &NamespaceState<'_>,
+        object: Value,
+        (origin, agreed): (Origin, Option<&Lock>),
+        options: &WriteOptions,
+    ) -> ApiResult<WrittenObject> {
+        let key = self.key(kind, namespace.name, object::name(&object))?;
+        let lock = self.reserve(kind, namespace.name, (&object, None), Target::Object, options).await?;
+        let created = if options.dry_run {
             match self.read(kind, &key).await? {
                 Some((existing, _)) => Err(insert::exists(kind, &existing)),
                 None => Ok(WrittenObject::of_serialized(object)),
             }
         } else {
-            match Validity::check_all(lock.iter().map(Lock::validity).chain(options.lock)) {
+            match Validity::check_all(lock.iter().chain(agreed).map(Lock::validity).chain(options.lock)) {
                 Ok(()) => self.insert(kind, &key, namespace, object, origin).await,
                 Err(error) => Err(error),
             }
         };
         self.release(lock).await;
-        Written::with_warnings(created.map(|object| Written { object, warnings: Vec::new() }), warnings)
+        created
     }
+}
+
+/// Error of a new object whose related objects change all the time.
+fn busy(kind: Kind<'_>) -> ApiError {
+    let plural = kind.resource.qualified_plural();
+    ApiError::unavailable(format!(
+        "objects on which the new one of {plural} depends are changing, please try again"
+    ))
 }
 
 fn admitted<'a>(kind: Kind<'a>, namespace: &'a str) -> Admitted<'a> {

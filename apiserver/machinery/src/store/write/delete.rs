@@ -2,12 +2,13 @@
 
 use apiserver_structured_merge::parse_sets;
 use serde_json::Value;
-use storage_contract::{Key, StoreError};
+use storage_contract::{Key, Revision, StoreError};
 
 use super::admission::admit_deletion;
 use super::create;
 use super::current_object::CurrentObject;
 use crate::admission_control::RequestAdmission;
+use crate::lock::Lock;
 use crate::object;
 use crate::status::{ApiError, ApiResult};
 use crate::store::{DeleteOptions, Kind, ObjectStore, Origin, Propagation, Target, is_held, now};
@@ -96,8 +97,26 @@ impl ObjectStore {
         let is_stored = current.is_stored();
         let CurrentObject { object: old, revision, .. } = current;
         options.check(kind, &old)?;
-        self.check_undeletable(kind, &old).await?;
+        self.check_undeletable(kind, &old, options.is_by_person).await?;
         admit_deletion(kind, &old, options.dry_run, admission).await?;
+        let agreed = self.agree_to_deletion(kind, &old, options).await?;
+        let recorded = match agreed.as_ref().map_or(Ok(()), Lock::check) {
+            Ok(()) => self.record_deletion(kind, key, (old, revision), is_stored, options).await,
+            Err(error) => Err(error),
+        };
+        self.release(agreed).await;
+        recorded
+    }
+
+    /// Deletes the object of this revision, or records its deletion. Returns `None` if it must start again.
+    async fn record_deletion(
+        &self,
+        kind: Kind<'_>,
+        key: &Key,
+        (old, revision): (Value, Revision),
+        is_stored: bool,
+        options: &DeleteOptions,
+    ) -> ApiResult<Option<Deletion>> {
         let mut new = with_deletion(kind, &old, options.propagation)?;
         if !is_held(kind.resource, &new) {
             if options.dry_run {

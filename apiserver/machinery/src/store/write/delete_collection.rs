@@ -9,10 +9,12 @@ use crate::status::ApiResult;
 use crate::store::{CachedObject, DeleteOptions, Kind, ListRequest, Listing, ObjectStore};
 
 impl ObjectStore {
-    /// Deletes the objects of a list, and returns that list.
+    /// Deletes the objects of a list, and returns that list. An object whose deletion is forbidden does not keep the
+    /// others.
     ///
     /// # Errors
-    /// Those of list and delete, except for objects that are gone already.
+    /// Those of list and delete, except for objects that are gone already. 403 for the first object whose deletion is
+    /// forbidden, after the others were deleted.
     pub async fn delete_collection(
         &self,
         kind: Kind<'_>,
@@ -21,10 +23,14 @@ impl ObjectStore {
         admission: Option<&dyn RequestAdmission>,
     ) -> ApiResult<Listing> {
         let selected = self.list(kind, request).await?;
+        let mut forbidden = None;
         for item in &selected.items {
-            self.delete_selected(kind, item, options, admission).await?;
+            match self.delete_selected(kind, item, options, admission).await {
+                Err(error) if error.code == 403 => forbidden = forbidden.or(Some(error)),
+                result => result?,
+            }
         }
-        Ok(selected)
+        forbidden.map_or(Ok(selected), Err)
     }
 
     async fn delete_selected(

@@ -30,6 +30,8 @@ pub struct DeleteOptions {
     pub resource_version: Option<String>,
     /// If true, nothing is deleted.
     pub dry_run: bool,
+    /// True if a person sends the request, and not a program. Default: false. No client sets it.
+    pub is_by_person: bool,
 }
 
 /// Go type of a field, which errors name.
@@ -82,7 +84,8 @@ impl DeleteOptions {
             return Err(ApiError::invalid_kind("DeleteOptions.meta.k8s.io", "", &errors));
         }
         let dry_run = dry_run.is_some_and(|list| !list.is_empty());
-        Ok(Self { propagation, cascades: orphan == Some(false), uid, resource_version, dry_run })
+        let cascades = orphan == Some(false);
+        Ok(Self { propagation, cascades, uid, resource_version, dry_run, is_by_person: false })
     }
 }
 

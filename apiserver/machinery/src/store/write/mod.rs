@@ -4,6 +4,7 @@ pub(crate) mod admission;
 pub(crate) mod apply;
 pub(crate) mod create;
 pub(crate) mod current_object;
+mod decision;
 pub(crate) mod delete;
 pub(crate) mod delete_collection;
 pub(crate) mod delete_options;

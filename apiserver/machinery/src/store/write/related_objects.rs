@@ -154,10 +154,19 @@ impl ObjectStore {
         kind.stored.strategy.deletion_warnings_with(&stored, self).await.unwrap_or_default()
     }
 
-    /// Checks that related objects do not prevent the deletion.
-    pub(crate) async fn check_undeletable(&self, kind: Kind<'_>, object: &Value) -> ApiResult<()> {
+    /// Checks that neither the object nor related objects prevent the deletion.
+    pub(crate) async fn check_undeletable(
+        &self,
+        kind: Kind<'_>,
+        object: &Value,
+        is_by_person: bool,
+    ) -> ApiResult<()> {
         let stored = kind.as_stored(object)?;
-        let why = kind.stored.strategy.refuse_deletion_with(&stored, self).await?;
+        let strategy = &kind.stored.strategy;
+        let mut why = strategy.refuse_deletion_with(&stored, self).await?;
+        if why.is_none() && is_by_person {
+            why = strategy.refuse_deletion_by_person(&stored, self).await?;
+        }
         match why {
             None => Ok(()),
             Some(why) => {

@@ -1,23 +1,25 @@
 //! Update and patch: read, change, validate, compare and swap. If another client wrote first, the write starts again.
 
+use apiserver_schema::field_errors::FieldError;
 use apiserver_structured_merge::{parse_sets, serialize_sets};
 use serde_json::Value;
 use storage_contract::Key;
 
 use super::admission::Admitted;
 use super::current_object::CurrentObject;
+use super::decision::Agreement;
 use super::immutable_parts::{count_generation, keep_status, settle};
 use super::metadata_rules::Previous;
 use super::related_objects::RelatedObjects;
 use super::replacement::{Replacement, patched, prepared};
 use super::{create, current_object, identity, used_objects};
-use crate::lock::Lock;
+use crate::lock::{Lock, Validity};
 use crate::metadata;
 use crate::object;
 use crate::patch::Patch;
 use crate::resource::Scale;
 use crate::status::{ApiError, ApiResult};
-use crate::store::{Kind, ObjectStore, Origin, WriteOptions, Written};
+use crate::store::{Kind, ObjectStore, Origin, WriteOptions, Written, WrittenObject};
 
 /// Number of lost races in a row before a patch fails. Each loss means that another client won, so only an extreme load
 /// reaches this limit; the request's deadline usually ends it first.
@@ -242,7 +244,6 @@ impl ObjectStore {
                 keeps_spec = how.target.is_in_status() || new.get("spec") == old.get("spec");
             }
         }
-        let before = Previous { object: old, immutable: &immutable, keeps_spec };
         settle(kind, &mut new, old, how)?;
         current.clear(&mut new);
         let related = RelatedObjects::by(self);
@@ -252,32 +253,48 @@ impl ObjectStore {
         } else {
             related.check_part(kind, how.target, (&new, old), how.options).await?;
         }
-        if let Err(error) = related.default(kind, &mut new, Some(before), how.target).await {
-            return Err(error.after(warnings));
+        let rules = (immutable.as_slice(), keeps_spec);
+        match self.decide(kind, (namespace, key), (current, new), how, rules, &mut warnings).await {
+            Ok(object) => Ok(object.map(|object| Written { object, warnings })),
+            Err(error) => Err(error.after(warnings)),
         }
+    }
+
+    /// Checks the changed object against related ones, and stores it. Returns `None` if it must start again.
+    async fn decide(
+        &self,
+        kind: Kind<'_>,
+        (namespace, key): (&str, &Key),
+        (current, mut new): (CurrentObject, Value),
+        how: Modification<'_>,
+        (immutable, keeps_spec): (&[FieldError], bool),
+        warnings: &mut Vec<String>,
+    ) -> ApiResult<Option<WrittenObject>> {
+        let old = &current.object;
+        let before = Previous { object: old, immutable, keeps_spec };
+        let related = RelatedObjects::by(self);
+        related.default(kind, &mut new, Some(before), how.target).await?;
         count_generation(kind, &mut new, old);
-        if let Err(error) = create::check(kind, &new, Some(before), how.target, how.options.dry_run) {
-            return Err(error.after(warnings));
-        }
+        create::check(kind, &new, Some(before), how.target, how.options.dry_run)?;
         warnings.extend(metadata::finalizer_warnings(&new, Some(old)));
-        match related.validate(kind, &new, Some(before), how.target).await {
-            Ok(more) => warnings.extend(more),
-            Err(error) => return Err(error.after(warnings)),
-        }
-        if let Err(error) = admitted.validate(&new, how.options).await {
-            return Err(error.after(warnings));
-        }
-        let reserved = self.reserve(kind, namespace, (&new, Some(old)), how.target, how.options).await;
-        let lock = match reserved {
-            Ok(lock) => lock,
-            Err(error) => return Err(error.after(warnings)),
-        };
-        let swapped = match lock.as_ref().map_or(Ok(()), Lock::check) {
-            Ok(()) => self.swap(kind, key, current, new, how).await,
+        warnings.extend(related.validate(kind, &new, Some(before), how.target).await?);
+        let admitted = Admitted { kind, namespace, target: how.target, scale: how.scale, old: Some(old) };
+        admitted.validate(&new, how.options).await?;
+        let agreement = self.agree(kind, &new, Some(before), how.target, how.options).await?;
+        let Agreement::Agreed(agreed) = agreement else { return Ok(None) };
+        let swapped = match self.reserve(kind, namespace, (&new, Some(old)), how.target, how.options).await {
+            Ok(reserved) => {
+                let swapped = match Validity::check_all(agreed.iter().chain(&reserved).map(Lock::validity)) {
+                    Ok(()) => self.swap(kind, key, current, new, how).await,
+                    Err(error) => Err(error),
+                };
+                self.release(reserved).await;
+                swapped
+            }
             Err(error) => Err(error),
         };
-        self.release(lock).await;
-        Ok(swapped?.map(|object| Written { object, warnings }))
+        self.release(agreed).await;
+        swapped
     }
 
     /// Gives `new` its field managers: those of `old`, plus the client's changes.

@@ -1,4 +1,4 @@
-//! ClusterClass of a Cluster, and the variables that it defines.
+//! ClusterClass of a Cluster.
 
 use apiserver_machinery::metadata::is_subdomain;
 use apiserver_machinery::object;
@@ -6,13 +6,10 @@ use apiserver_machinery::related::ObjectReader;
 use apiserver_machinery::status::ApiResult;
 use serde_json::Value;
 
-use crate::rules::json_fields::{get, items, text};
+use crate::rules::json_fields::text;
 
 /// API group of these kinds.
 pub(crate) const GROUP: &str = "cluster.x-k8s.io";
-
-/// Condition with which the class's controller reports that all variables are known.
-const VARIABLES_READY: &str = "VariablesReady";
 
 /// Key of a class: its namespace and name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,9 +33,19 @@ impl ClassKey {
         Some(Self { namespace: namespace.to_owned(), name: name.to_owned() })
     }
 
+    /// Returns the name of the lock of the class: its own writes and those of its Clusters take it, so that each of them
+    /// agrees with the others. None for a value that cannot be a name.
+    pub(crate) fn lock(&self) -> Option<String> {
+        self.is_valid().then(|| format!("clusterclass/{self}"))
+    }
+
+    fn is_valid(&self) -> bool {
+        is_subdomain(&self.namespace) && is_subdomain(&self.name)
+    }
+
     pub(super) async fn find(&self, others: &dyn ObjectReader) -> ApiResult<Option<Value>> {
         // A value that cannot be a name refers to no class. The schema reports the error.
-        if !is_subdomain(&self.namespace) || !is_subdomain(&self.name) {
+        if !self.is_valid() {
             return Ok(None);
         }
         others.find(GROUP, "clusterclasses", &self.namespace, &self.name).await
@@ -48,55 +55,4 @@ impl ClassKey {
     pub(super) fn not_found(&self) -> String {
         format!("ClusterClass.{GROUP} {:?} not found", self.name)
     }
-}
-
-/// Known variables of a class.
-///
-/// Upstream takes them from `status` only. There the class's controller collects the variables of the class and of its
-/// extensions. Upstream validates nothing while that status is out of date. Here a class may have no such controller.
-/// If no controller has written the status, the class's own variables count, because the controller would write the
-/// same. If the class has extensions, its variables are unknown.
-pub(super) enum Definitions<'a> {
-    /// Unknown.
-    Unknown,
-    /// Variables as the class has them: `name`, `required` and `schema`.
-    Own(Vec<&'a Value>),
-    /// Variables as the controller has them: `name`, `definitions`, and a flag for conflicting definitions.
-    Collected(Vec<&'a Value>),
-}
-
-impl<'a> Definitions<'a> {
-    pub(super) fn of(class: &'a Value) -> Self {
-        let list = |path: &str| get(class, path).and_then(Value::as_array).into_iter().flatten().collect();
-        if !has_controller(class) {
-            let asks =
-                |(_, patch): (usize, &Value)| get(patch, "external.discoverVariablesExtension").is_some();
-            if items(class, "spec.patches").any(asks) {
-                return Self::Unknown;
-            }
-            let mut own: Vec<&Value> = list("spec.variables");
-            // The controller's order.
-            own.sort_by_key(|variable| variable.get("name").and_then(Value::as_str));
-            return Self::Own(own);
-        }
-        if is_reconciled(class) { Self::Collected(list("status.variables")) } else { Self::Unknown }
-    }
-}
-
-fn condition(class: &Value) -> Option<&Value> {
-    let mut conditions = items(class, "status.conditions").map(|(_, condition)| condition);
-    conditions.find(|condition| condition.get("type").and_then(Value::as_str) == Some(VARIABLES_READY))
-}
-
-/// Reports whether a controller has written the status of the class.
-fn has_controller(class: &Value) -> bool {
-    get(class, "status.observedGeneration").is_some()
-        || get(class, "status.variables").is_some()
-        || condition(class).is_some()
-}
-
-/// Reports whether the variables in the status belong to the current generation of the class.
-fn is_reconciled(class: &Value) -> bool {
-    get(class, "metadata.generation") == get(class, "status.observedGeneration")
-        && condition(class).is_some_and(|condition| condition.get("status") != Some(&Value::from("False")))
 }

@@ -5,27 +5,35 @@ mod class_validation;
 mod health;
 mod topology;
 mod upgrade;
-mod variables;
+mod why;
 
 pub(crate) use class::{ClassKey, GROUP};
 pub(crate) use health::is_defined as is_check_defined;
 pub(crate) use topology::validate_autoscaled;
+pub use why::{Advice, Advise, with_advice};
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
+use apiserver_machinery::action::ActionHandler;
 use apiserver_machinery::object;
 use apiserver_machinery::related::{ObjectReader, Verdict};
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use apiserver_types::Cluster;
 use async_trait::async_trait;
+use controllers_topology::variables::{self, Definitions};
 use serde_json::{Value, json};
-
-use class::Definitions;
 
 use crate::rules::json_fields::text;
 use crate::rules::machine_template::prepare_version;
-use crate::rules::names;
+use crate::rules::{names, plan_verb, protection, rollout_settings};
+
+/// Returns the verbs of a Cluster. To add one, add its line.
+pub(crate) fn verbs() -> Vec<Arc<dyn ActionHandler>> {
+    vec![plan_verb::verb::<Cluster>(), why::verb()]
+}
 
 /// Strategy of Cluster.
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +71,15 @@ impl Strategy for ClusterStrategy {
         Ok(variables::default_and_validate(new, old, &definitions))
     }
 
+    fn locks_decisions(&self) -> bool {
+        true
+    }
+
+    fn decision_lock(&self, new: &Value, _old: Option<&Value>) -> Option<String> {
+        // Each write takes the defaults of variables from the class. A deletion does not depend on the class.
+        ClassKey::of(new).filter(|_| !object::is_deleting(new))?.lock()
+    }
+
     async fn validate_with(
         &self,
         new: &Value,
@@ -72,6 +89,14 @@ impl Strategy for ClusterStrategy {
         class_validation::validate(new, old, others).await
     }
 
+    async fn refuse_deletion_with(
+        &self,
+        object: &Value,
+        others: &dyn ObjectReader,
+    ) -> ApiResult<Option<String>> {
+        protection::refusal(object, protection::WITH_A_CLUSTER, others).await
+    }
+
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = validate_name(new);
         for part in ["pods", "services"] {
@@ -79,6 +104,7 @@ impl Strategy for ClusterStrategy {
         }
         validate_removals(new, old, &mut errors);
         topology::validate(new, &mut errors);
+        rollout_settings::validate(new, old, rollout_settings::OF_CLUSTERS, &mut errors);
         errors
     }
 }

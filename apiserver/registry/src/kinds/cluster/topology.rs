@@ -2,6 +2,7 @@
 
 use apiserver_machinery::object;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use controllers_topology::variables::POOLS;
 use serde_json::{Value, json};
 
 use crate::rules::json_fields::{annotation, items, text};
@@ -16,9 +17,6 @@ const UPGRADE_CONCURRENCY: &str = "topology.cluster.x-k8s.io/upgrade-concurrency
 
 /// Annotation that lets a class adopt an existing cluster.
 pub(super) const ALLOW_CLASS: &str = "unsafe.topology.cluster.x-k8s.io/disable-update-class-name-check";
-
-/// Lists of pools.
-pub(super) const POOLS: [&str; 2] = ["machineDeployments", "machinePools"];
 
 /// Adds every error of the topology.
 pub(super) fn validate(new: &Value, errors: &mut Vec<FieldError>) {

@@ -2,7 +2,6 @@
 
 mod parts;
 mod patches;
-pub(crate) mod schema;
 mod selectors;
 mod templates;
 mod users;
@@ -22,10 +21,10 @@ pub(crate) use templates::validate_change;
 use crate::rules::json_fields::items;
 use crate::rules::semver::Semver;
 
-/// Lists of worker classes, the kind that one creates, and the name of a topology in its name template.
+/// Lists of worker classes, the kind that one creates, and its part of the variables of a name template.
 pub(crate) const WORKERS: [(&str, &str, &str); 2] = [
-    ("machineDeployments", "MachineDeployment", "{{ .machineDeployment.topologyName }}"),
-    ("machinePools", "MachinePool", "{{ .machinePool.topologyName }}"),
+    ("machineDeployments", "MachineDeployment", "machineDeployment"),
+    ("machinePools", "MachinePool", "machinePool"),
 ];
 
 /// Strategy of ClusterClass.
@@ -34,6 +33,20 @@ pub(crate) struct ClusterClassStrategy;
 
 #[async_trait]
 impl Strategy for ClusterClassStrategy {
+    fn locks_decisions(&self) -> bool {
+        true
+    }
+
+    fn decision_lock(&self, new: &Value, old: Option<&Value>) -> Option<String> {
+        // No Cluster agrees with a class that does not exist yet. Those that name it already have been warned.
+        let is_changed = old.is_some_and(|old| old.get("spec") != new.get("spec"));
+        if is_changed { users::key(new).lock() } else { None }
+    }
+
+    fn deletion_lock(&self, object: &Value) -> Option<String> {
+        users::key(object).lock()
+    }
+
     async fn validate_with(
         &self,
         new: &Value,
@@ -171,6 +184,21 @@ mod tests {
                 "spec.workers.machineDeployments[w].naming.template: Invalid value: \"A\": a lowercase RFC 1123 subdomain",
             ),
             (
+                "/spec/workers/machineDeployments/0/naming/template",
+                json!("{{ .cluster.name }}-{{ .machineDeployment.topology }}"),
+                "invalid MachineDeployment name template: rendering template: template: template name generator:1:41: executing \"template name generator\" at <.machineDeployment.topology>: map has no entry for key \"topology\"",
+            ),
+            (
+                "/spec/controlPlane/naming",
+                json!({"template": "{{ .cluster.name }}-{{ .machineDeployment.topologyName }}"}),
+                "spec.controlPlane.naming.template: Invalid value: \"{{ .cluster.name }}-{{ .machineDeployment.topologyName }}\": invalid ControlPlane name template: rendering template: ",
+            ),
+            (
+                "/spec/infrastructure/naming",
+                json!({"template": "{{ if .random }}{{ .cluster.name }}"}),
+                "invalid InfraCluster name template: parsing template \"{{ if .random }}{{ .cluster.name }}\": template: template name generator:1: unexpected EOF",
+            ),
+            (
                 "/spec/workers/machineDeployments/0/taints",
                 json!([{"key": "node.kubernetes.io/x"}]),
                 "machineDeployments[w].taints[0].key",
@@ -245,6 +273,26 @@ mod tests {
                 "/spec/patches/0/definitions/0/jsonPatches/0/valueFrom",
                 json!({"template": "{{ .a"}),
                 "template can not be parsed: template: valueFrom.template:1: unclosed action",
+            ),
+            (
+                "/spec/patches/0/definitions/0/jsonPatches/0/valueFrom",
+                json!({"template": "a: 1\n{{ if .image }}\nb: 2\n{{ end }}{{ end }}"}),
+                "spec.patches[0].definitions[0].jsonPatches[0].valueFrom.template: Invalid value: \"a: 1\\n{{ if .image }}\\nb: 2\\n{{ end }}{{ end }}\": template can not be parsed: template: valueFrom.template:4: unexpected {{end}}",
+            ),
+            (
+                "/spec/patches/0/definitions/0/jsonPatches/0/valueFrom",
+                json!({"template": "{{ .image | quoted }}"}),
+                "template can not be parsed: template: valueFrom.template:1: function \"quoted\" not defined",
+            ),
+            (
+                "/spec/patches/0/enabledIf",
+                json!("{{ now }}"),
+                "spec.patches[0].enabledIf: Invalid value: \"{{ now }}\": template can not be parsed: template: enabledIf:1: function \"now\" not defined: it is no pure function of the variables",
+            ),
+            (
+                "/spec/patches/0/enabledIf",
+                json!("{{ eq .image }}{{ else }}"),
+                "template can not be parsed: template: enabledIf:1: unexpected {{else}}",
             ),
             (
                 "/spec/patches/0/definitions/0/jsonPatches/0/valueFrom",

@@ -7,22 +7,15 @@ use super::WORKERS;
 use crate::kinds::cluster::is_check_defined;
 use crate::kinds::machine_health_check::validate_check;
 use crate::rules::json_fields::{get, items, text};
-use crate::rules::{machine_template, names, rollout, template_metadata};
+use crate::rules::{machine_template, name_template, names, rollout, template_metadata};
 
-/// Longest generated name. Longer names are cut and get a random suffix.
-const LONGEST_NAME: usize = 63;
-const KEPT_OF_NAME: usize = 58;
-
-/// Random suffix in examples. Its length and content do not matter.
-const RANDOM: &str = "x1y2z";
-
-/// Returns the classes of workers: list, kind, name in templates, path by class, and the class itself.
+/// Returns the classes of workers: list, kind, part of the variables of names, path by class, and the class itself.
 fn workers(class: &Value) -> Vec<(&'static str, &'static str, &'static str, FieldPath, &Value)> {
     let mut found = Vec::new();
-    for (list, kind, word) in WORKERS {
+    for (list, kind, own) in WORKERS {
         for (_, worker) in items(class, &format!("spec.workers.{list}")) {
             let name = worker.get("class").and_then(Value::as_str).unwrap_or_default();
-            found.push((list, kind, word, FieldPath::new("spec.workers").child(list).key(name), worker));
+            found.push((list, kind, own, FieldPath::new("spec.workers").child(list).key(name), worker));
         }
     }
     found
@@ -40,8 +33,8 @@ pub(super) fn validate(class: &Value, errors: &mut Vec<FieldError>) {
         let found = get(class, &format!("spec.{part}")).unwrap_or(&Value::Null);
         validate_name(found, &FieldPath::new("spec").child(part), kind, None, errors);
     }
-    for (_, kind, word, at, worker) in &workers {
-        validate_name(worker, at, kind, Some(word), errors);
+    for (_, kind, own, at, worker) in &workers {
+        validate_name(worker, at, kind, Some(own), errors);
     }
     let plane = get(class, "spec.controlPlane").unwrap_or(&Value::Null);
     machine_template::validate_taints(plane, &FieldPath::new("spec.controlPlane"), false, errors);
@@ -79,38 +72,15 @@ fn validate_checks(class: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// Validates that a name template creates valid names. A template that does more than insert values is not evaluated
-/// here.
-fn validate_name(part: &Value, at: &FieldPath, kind: &str, word: Option<&str>, errors: &mut Vec<FieldError>) {
+/// Validates that a name template creates valid names.
+fn validate_name(part: &Value, at: &FieldPath, kind: &str, own: Option<&str>, errors: &mut Vec<FieldError>) {
     let Some(template) = text(part, "naming.template") else { return };
     let path = at.child("naming.template");
-    let mut name = template.replace("{{ .cluster.name }}", "cluster").replace("{{ .random }}", RANDOM);
-    if let Some(word) = word {
-        name = name.replace(word, "topology");
+    let mut refuse = |detail: &str| {
+        errors.push(FieldError::invalid(path.clone(), &json!(template), detail));
+    };
+    match name_template::example(template, own.map(|own| [own, "topologyName"])) {
+        Err(reason) => refuse(&format!("invalid {kind} name template: {reason}")),
+        Ok(name) => names::subdomain(&name).iter().for_each(|wrong| refuse(wrong)),
     }
-    if is_unclosed(&name) {
-        let detail = format!(
-            "invalid {kind} name template: parsing template {template:?}: template: template name generator:1: unclosed action"
-        );
-        errors.push(FieldError::invalid(path, &json!(template), &detail));
-    } else if !name.contains("{{") {
-        if name.len() > LONGEST_NAME {
-            name = name.chars().take(KEPT_OF_NAME).collect::<String>() + RANDOM;
-        }
-        for wrong in names::subdomain(&name) {
-            errors.push(FieldError::invalid(path.clone(), &json!(template), &wrong));
-        }
-    }
-}
-
-/// Reports whether an action of a Go template is not closed.
-pub(super) fn is_unclosed(template: &str) -> bool {
-    let mut rest = template;
-    while let Some((_, action)) = rest.split_once("{{") {
-        match action.split_once("}}") {
-            Some((_, after)) => rest = after,
-            None => return true,
-        }
-    }
-    false
 }

@@ -1,9 +1,9 @@
 //! Validation of the patches of a class.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use controllers_topology::go_template::Template;
 use serde_json::{Value, json};
 
-use super::parts::is_unclosed;
 use super::selectors;
 use crate::rules::json_fields::items;
 
@@ -185,12 +185,14 @@ fn is_builtin(name: &str) -> bool {
         || below("machinePool", &WORKERS)
 }
 
-/// Validates that a Go template is closed. Other errors of templates are not detected here.
+/// Validates that a Go template parses. An error of its evaluation depends on the variables, and is found by the
+/// topology controller only.
 fn validate_template(template: Option<&Value>, path: &FieldPath, name: &str, errors: &mut Vec<FieldError>) {
-    let Some(text) = template.and_then(Value::as_str).filter(|text| is_unclosed(text)) else { return };
-    let line = text.matches('\n').count() + 1;
-    let detail = format!("template can not be parsed: template: {name}:{line}: unclosed action");
-    errors.push(FieldError::invalid(path.clone(), &json!(text), &detail));
+    let Some(text) = template.and_then(Value::as_str) else { return };
+    if let Err(error) = Template::parse(name, text) {
+        let detail = format!("template can not be parsed: {error}");
+        errors.push(FieldError::invalid(path.clone(), &json!(text), &detail));
+    }
 }
 
 /// Returns a value as upstream shows it here: as indented text.

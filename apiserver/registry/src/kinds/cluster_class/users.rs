@@ -4,6 +4,7 @@ use apiserver_machinery::object;
 use apiserver_machinery::related::ObjectReader;
 use apiserver_machinery::status::ApiResult;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use controllers_topology::variables::{Definitions, default_and_validate};
 use serde_json::Value;
 
 use crate::kinds::cluster::{ClassKey, GROUP, is_check_defined, validate_autoscaled};
@@ -16,10 +17,14 @@ const MOST_NAMED: usize = 3;
 const KINDS: [(&str, &str); 2] =
     [("machineDeployments", "MachineDeploymentClass"), ("machinePools", "MachinePoolClass")];
 
+/// Returns the key of a class.
+pub(super) fn key(class: &Value) -> ClassKey {
+    ClassKey { namespace: object::namespace(class).to_owned(), name: object::name(class).to_owned() }
+}
+
 /// Returns every Cluster of a class.
 async fn clusters(class: &Value, others: &dyn ObjectReader) -> ApiResult<Vec<Value>> {
-    let own =
-        ClassKey { namespace: object::namespace(class).to_owned(), name: object::name(class).to_owned() };
+    let own = key(class);
     // Clusters in other namespaces can use a class.
     let mut found = others.all(GROUP, "clusters", "").await?;
     found.retain(|cluster| ClassKey::of(cluster).as_ref() == Some(&own));
@@ -44,7 +49,8 @@ pub(super) async fn refuse_deletion(class: &Value, others: &dyn ObjectReader) ->
 
 /// Validates that a change does not remove or require anything that a Cluster of the class uses or lacks.
 ///
-/// Upstream does this at every update. An update that does not change the spec cannot affect the Clusters.
+/// Upstream does this at every update, but not for variables. An update that does not change the spec cannot affect the
+/// Clusters.
 pub(super) async fn validate(
     new: &Value,
     old: &Value,
@@ -60,6 +66,7 @@ pub(super) async fn validate(
         validate_workers((new, old), &users, list, kind, &mut errors);
     }
     validate_checks(new, old, &users, &mut errors);
+    validate_variables(new, old, &users, &mut errors);
     for user in &users {
         validate_autoscaled(user, Some(new), &mut errors);
     }
@@ -133,6 +140,50 @@ fn validate_checks(new: &Value, old: &Value, users: &[Value], errors: &mut Vec<F
             refuse_check(path, relying, errors);
         }
     }
+}
+
+/// Validates that the variables of Clusters remain valid. Values that the old class does not allow either are skipped.
+fn validate_variables(new: &Value, old: &Value, users: &[Value], errors: &mut Vec<FieldError>) {
+    let (before, after) = (Definitions::of_spec(old), Definitions::of_spec(new));
+    if before == after {
+        return;
+    }
+    // A Cluster that is being deleted is not validated against its class.
+    for user in users.iter().filter(|user| !object::is_deleting(user)) {
+        let found = variable_errors(user, &after);
+        if found.is_empty() {
+            continue;
+        }
+        let known = variable_errors(user, &before);
+        for error in found.iter().filter(|error| !is_known(error, &known)) {
+            let (namespace, name) = (object::namespace(user), object::name(user));
+            let detail = format!("Cluster {namespace}/{name} would no longer be valid: {error}");
+            errors.push(FieldError::forbidden(FieldPath::new("spec.variables"), &detail));
+        }
+    }
+}
+
+/// Returns each error of a Cluster's variables once. Rules that compare with an old value are not evaluated, because the
+/// value does not change.
+fn variable_errors(cluster: &Value, definitions: &Definitions<'_>) -> Vec<FieldError> {
+    let mut found = Vec::new();
+    // Variables of an extension are not validated.
+    if *definitions != Definitions::Unknown {
+        for error in default_and_validate(&mut cluster.clone(), None, definitions) {
+            // Defaulting and validation report the same error.
+            if !found.contains(&error) {
+                found.push(error);
+            }
+        }
+    }
+    found
+}
+
+/// Reports whether one of the `known` errors is about the same value. Its text can differ, for instance in a limit.
+fn is_known(error: &FieldError, known: &[FieldError]) -> bool {
+    // Only a path with a key names a variable. Other errors are the same if their texts are.
+    let names_variable = error.field.as_str().contains('[');
+    known.iter().any(|other| other == error || names_variable && other.field == error.field)
 }
 
 fn pools<'a>(cluster: &'a Value, list: &str) -> impl Iterator<Item = &'a Value> + use<'a> {

@@ -5,12 +5,16 @@ mod cluster_configuration;
 mod core_dns;
 mod rollout;
 
+use std::sync::Arc;
+
+use apiserver_machinery::action::ActionHandler;
 use apiserver_machinery::object;
 use apiserver_machinery::quota::Amounts;
 use apiserver_machinery::related::{ObjectReader, Verdict};
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use apiserver_types::KubeadmControlPlane;
 use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 
@@ -19,12 +23,25 @@ pub(crate) use rollout::validate as validate_rollout;
 
 use crate::kinds::kubeadm_config::boot_failures::Settings;
 use crate::kinds::kubeadm_config::{self, boot_failures};
+use crate::rules::plan_verb;
 use crate::rules::quota_usage;
+use crate::rules::rollout_verb::{Restart, RolloutVerb};
 use crate::rules::semver::Semver;
-use crate::rules::{name_template, provider_id_region, quota_shortage, template_metadata, version};
+use crate::rules::{
+    name_template, protection, provider_id_region, quota_shortage, rollout_settings, template_metadata,
+    version,
+};
 
 /// Name of the owner in name templates, besides the cluster.
 pub(crate) const OWNER: &str = "kubeadmControlPlane";
+
+/// Returns the verbs of a KubeadmControlPlane. To add one, add its line.
+pub(crate) fn verbs() -> Vec<Arc<dyn ActionHandler>> {
+    vec![
+        RolloutVerb::change::<KubeadmControlPlane>("restart", "RolloutRestart", Restart),
+        plan_verb::verb::<KubeadmControlPlane>(),
+    ]
+}
 
 /// Strategy of KubeadmControlPlane.
 #[derive(Debug, Clone, Copy)]
@@ -64,6 +81,14 @@ impl Strategy for KubeadmControlPlaneStrategy {
         }
     }
 
+    async fn refuse_deletion_with(
+        &self,
+        object: &Value,
+        others: &dyn ObjectReader,
+    ) -> ApiResult<Option<String>> {
+        protection::refusal(object, protection::WITH_A_SET, others).await
+    }
+
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let path = FieldPath::new("spec");
@@ -92,6 +117,7 @@ impl Strategy for KubeadmControlPlaneStrategy {
             kubeadm_config::validate_control_plane(settings.spec, &config, &mut errors);
             boot_failures::validate(settings, before.and_then(self::settings), &config, &mut errors);
         }
+        rollout_settings::validate(new, old, rollout_settings::OF_CONTROL_PLANES, &mut errors);
         errors
     }
 

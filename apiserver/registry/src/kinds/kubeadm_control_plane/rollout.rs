@@ -1,4 +1,4 @@
-//! Validation of rollouts: replacement of machines, and lifetime of certificates.
+//! Validation of rollouts and remediations: replacement of machines, and lifetime of certificates.
 
 use apiserver_machinery::object;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
@@ -10,8 +10,18 @@ const AUTHORITY_DAYS: i64 = 3650;
 /// Minimum number of machines of which one can be removed before its replacement exists.
 const LEAST_TO_SCALE_IN: i64 = 3;
 
-/// Adds every error of a rollout. As in upstream, nothing is validated without a strategy.
+/// Fields with their least values. The schema of v1beta1 has none of these limits.
+const LEAST: [(&str, i64); 4] = [
+    ("rollout.before.certificatesExpiryDays", 7),
+    ("remediation.maxRetry", 0),
+    ("remediation.retryPeriodSeconds", 0),
+    ("remediation.minHealthyPeriodSeconds", 0),
+];
+
+/// Adds every error of a rollout and of remediations. As in upstream, a rollout without a strategy has only the limits
+/// of its numbers.
 pub(crate) fn validate(spec: &Value, replicas: Option<i64>, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    validate_least(spec, path, errors);
     let Some(strategy) = object::at(spec, "rollout.strategy") else { return };
     let at = path.child("rollout.strategy");
     if strategy.get("type").and_then(Value::as_str) != Some("RollingUpdate") {
@@ -21,6 +31,17 @@ pub(crate) fn validate(spec: &Value, replicas: Option<i64>, path: &FieldPath, er
         validate_surge(surge, replicas, &at.child("rollingUpdate"), errors);
     }
     validate_days(spec, path, errors);
+}
+
+/// Validates the least values. 0 counts as absent.
+fn validate_least(spec: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    for (field, least) in LEAST {
+        let number = object::at(spec, field).and_then(Value::as_i64);
+        if let Some(number) = number.filter(|number| *number != 0 && *number < least) {
+            let detail = format!("must be greater than or equal to {least}");
+            errors.push(FieldError::invalid(path.child(field), &json!(number), &detail));
+        }
+    }
 }
 
 fn validate_surge(surge: &Value, replicas: Option<i64>, path: &FieldPath, errors: &mut Vec<FieldError>) {
@@ -123,5 +144,34 @@ mod tests {
             ]
         );
         assert_eq!(found(&Value::Null, 1, 30, 0, 30).len(), 2);
+    }
+
+    #[test]
+    fn numbers_have_their_least_values_with_and_without_a_strategy() {
+        let text = |field: &str, number: i64, least: i64| {
+            format!("spec.{field}: Invalid value: {number}: must be greater than or equal to {least}")
+        };
+        let days = "rollout.before.certificatesExpiryDays";
+        let before = |days: i64| json!({"rollout": {"before": {"certificatesExpiryDays": days}}});
+        let rolling = json!({"rollout": {"strategy": {"type": "RollingUpdate"}, "before": {"certificatesExpiryDays": 6}}});
+        let retries = |retries: i64| json!({"remediation": {"maxRetry": retries}});
+        for (spec, expected) in [
+            (before(7), vec![]),
+            (before(3), vec![text(days, 3, 7)]),
+            (rolling, vec![text(days, 6, 7)]),
+            (retries(0), vec![]),
+            (retries(-1), vec![text("remediation.maxRetry", -1, 0)]),
+            (
+                json!({"remediation": {"retryPeriodSeconds": -1, "minHealthyPeriodSeconds": -2}}),
+                vec![
+                    text("remediation.retryPeriodSeconds", -1, 0),
+                    text("remediation.minHealthyPeriodSeconds", -2, 0),
+                ],
+            ),
+        ] {
+            let mut errors = Vec::new();
+            validate(&spec, None, &FieldPath::new("spec"), &mut errors);
+            assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{spec}");
+        }
     }
 }

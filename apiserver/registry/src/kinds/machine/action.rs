@@ -36,6 +36,10 @@ impl ActionHandler for MachineActionHandler {
         self.action.subresource
     }
 
+    fn deletes(&self) -> bool {
+        self.action.action == MachineAction::Retire
+    }
+
     fn request_kind(&self) -> (&'static str, &'static str, &'static str) {
         let operation = MachineOperation::DESCRIPTOR;
         (operation.group, operation.version, self.action.body_kind)

@@ -22,7 +22,7 @@ use crate::rules::machine_template::{
     self, NODE_DELETION_SECONDS, label_with_cluster, prepare_version, validate_bootstrap, validate_cluster,
     validate_taints,
 };
-use crate::rules::quota_usage;
+use crate::rules::{protection, quota_usage};
 
 /// Label of the Machines of a control plane.
 const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
@@ -60,6 +60,22 @@ impl Strategy for MachineStrategy {
             default(new, "spec.deletion.nodeDeletionTimeoutSeconds", NODE_DELETION_SECONDS);
         }
         prepare_version(new, "spec");
+    }
+
+    async fn refuse_deletion_with(
+        &self,
+        object: &Value,
+        others: &dyn ObjectReader,
+    ) -> ApiResult<Option<String>> {
+        protection::refusal(object, &[], others).await
+    }
+
+    async fn refuse_deletion_by_person(
+        &self,
+        object: &Value,
+        others: &dyn ObjectReader,
+    ) -> ApiResult<Option<String>> {
+        last_control_plane::refusal(object, others).await
     }
 
     async fn deletion_warnings_with(

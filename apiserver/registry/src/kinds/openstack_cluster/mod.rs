@@ -135,6 +135,7 @@ fn allow(now: &mut Value, before: &mut Value, old: &Value) {
         "apiServer.managedLoadBalancer.monitor",
         "controlPlaneAvailabilityZones",
         "controlPlaneOmitAvailabilityZone",
+        "managedRouter",
         "primarySubnet",
         "tags",
     ];
@@ -283,6 +284,18 @@ mod tests {
         };
         assert_eq!(ports(json!([8132, 9000])), none);
         assert_eq!(ports(json!([])), none);
+    }
+
+    #[test]
+    fn r16_the_addresses_of_the_gateway_of_a_managed_router_can_change() {
+        let router = |address: &str| json!({"externalIPs": [{"subnet": {"id": "s"}, "fixedIP": address}]});
+        let mut old = cluster();
+        let none = Vec::<String>::new();
+        assert_eq!(update(&old, |new| new["spec"]["managedRouter"] = router("203.0.113.8")), none);
+        old["spec"]["managedRouter"] = router("203.0.113.8");
+        assert_eq!(update(&old, |new| new["spec"]["managedRouter"] = router("203.0.113.9")), none);
+        assert_eq!(update(&old, |new| immutable::forget(new, "spec.managedRouter")), none);
+        assert_eq!(update(&old, |new| new["spec"]["externalNetwork"] = json!({"id": "e"})), ["spec"]);
     }
 
     #[test]

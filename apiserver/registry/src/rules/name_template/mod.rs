@@ -1,10 +1,14 @@
 //! Name templates in Go's template language. Controllers evaluate them when they create objects. An error there is not
 //! visible to the author, and no object is created, so templates are validated here.
+//!
+//! Text and fields are evaluated here, with the error messages and positions of Go. The engine of topologies, with which
+//! controllers make names, evaluates templates that use more of the language.
 
 mod parse;
 mod run;
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use controllers_topology::go_template::{Template, TemplateError};
 use serde_json::{Value, json};
 
 use crate::rules::names;
@@ -29,10 +33,10 @@ pub(crate) fn validate(
     if !text.contains("{{ .random }}") {
         error("invalid template, {{ .random }} is missing");
     }
-    match example(text, owner) {
+    match example(text, Some([owner, "name"])) {
         Err(reason) => error(&format!("invalid template: {reason}")),
         Ok(name) => {
-            for wrong in name.map(|name| names::subdomain(&name)).into_iter().flatten() {
+            for wrong in names::subdomain(&name) {
                 error(&format!(
                     "invalid template, generated names would not be valid Kubernetes object names: {wrong}"
                 ));
@@ -41,24 +45,31 @@ pub(crate) fn validate(
     }
 }
 
-/// Returns an example of a name. Returns `None` if the template uses parts of the language that are not implemented
-/// here.
-fn example(template: &str, owner: &str) -> Result<Option<String>, String> {
-    let pieces = match parse::parse(template) {
-        Ok(pieces) => pieces,
-        Err(Stop::Beyond) => return Ok(None),
+/// Returns an example of a name. The template can use `.cluster.name`, `.random` and the variable `own`, for example
+/// `.machineDeployment.topologyName`.
+///
+/// # Errors
+/// The template does not parse, or it fails with these variables. In Go's words, with the line.
+pub(crate) fn example(template: &str, own: Option<[&str; 2]>) -> Result<String, String> {
+    let unparsed = |problem: String| format!("parsing template {template:?}: {problem}");
+    let unrendered = |problem: String| format!("rendering template: {problem}");
+    let mut name = match parse::parse(template) {
+        Ok(pieces) => run::run(&pieces, template, &run::known(own)).map_err(unrendered)?,
+        Err(Stop::Beyond) => {
+            let text = |error: TemplateError| error.to_string();
+            let parsed = Template::parse_plain(TITLE, template).map_err(text).map_err(unparsed)?;
+            parsed.render_complete(&run::data(own)).map_err(text).map_err(unrendered)?
+        }
         Err(Stop::Invalid { at, problem }) => {
             let (line, _) = position(template, at);
-            return Err(format!("parsing template {template:?}: template: {TITLE}:{line}: {problem}"));
+            return Err(unparsed(format!("template: {TITLE}:{line}: {problem}")));
         }
     };
-    let mut name =
-        run::run(&pieces, template, owner).map_err(|reason| format!("rendering template: {reason}"))?;
     if name.len() > LONGEST_NAME {
         let kept = LONGEST_NAME - run::RANDOM.len();
         name = name.chars().take(kept).chain(run::RANDOM.chars()).collect();
     }
-    Ok(Some(name))
+    Ok(name)
 }
 
 /// Returns the line (from 1) and the column (from 0) of an offset.
@@ -79,11 +90,12 @@ mod tests {
             "x{{ .random }} {{- .cluster.name -}} \n y",
             "{{.cluster.name}}-{{ .random }}",
             "{{\n.cluster.name\t}}-{{ .random }}",
-            // Not implemented here.
+            // The engine of topologies evaluates these.
             "{{ if true }}a{{ end }}-{{ .random }}",
             "{{ .cluster.name | printf \"%.5s\" }}-{{ .random }}",
             "{{/* short */}}{{ .random }}",
             "{{ (.cluster).name }}-{{ .random }}",
+            "{{ slice .cluster.name 0 1 }}-{{ .random }}",
         ] {
             assert_eq!(found(template), Vec::<String>::new(), "{template}");
         }
@@ -141,6 +153,34 @@ mod tests {
                 format!("invalid template: parsing template {template:?}: template: {TITLE}:1: {expected}");
             assert_eq!(found(&template), [expected], "{template}");
         }
+    }
+
+    #[test]
+    fn the_engine_of_topologies_refuses_what_it_cannot_evaluate() {
+        for (template, expected) in [
+            (
+                "{{ if true }}a-{{ .random }}",
+                format!("parsing template T: template: {TITLE}:1: unexpected EOF"),
+            ),
+            (
+                "{{ if true }}{{ trunc 5 .cluster.name }}{{ end }}-{{ .random }}",
+                format!("parsing template T: template: {TITLE}:1: function \"trunc\" not defined"),
+            ),
+            (
+                "{{ (.cluster).nam }}-{{ .random }}",
+                format!("rendering template: template: {TITLE}:1: map has no entry for key \"nam\""),
+            ),
+            (
+                "{{ printf \"%s\" .other }}-{{ .random }}",
+                format!("rendering template: template: {TITLE}:1: map has no entry for key \"other\""),
+            ),
+        ] {
+            let expected = format!("invalid template: {expected}")
+                .replace("template T:", &format!("template {template:?}:"));
+            assert_eq!(found(template), [expected], "{template}");
+        }
+        let found = found("{{ .cluster.name | printf \"%s_\" }}{{ .random }}");
+        assert!(found.iter().any(|error| error.contains("a lowercase RFC 1123 subdomain")), "{found:?}");
     }
 
     #[test]

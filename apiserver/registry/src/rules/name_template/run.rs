@@ -1,29 +1,55 @@
 //! Evaluation of name templates.
 
+use serde_json::{Value, json};
+
 use super::parse::{Command, Piece};
 use super::{TITLE, position};
 
 /// Example of the random part of a name.
 pub(super) const RANDOM: &str = "fwzk4";
 
-/// Evaluates a template for an object of an `owner` of this kind.
-pub(super) fn run(pieces: &[Piece<'_>], template: &str, owner: &str) -> Result<String, String> {
+/// Example of the variable `own`.
+const OWN: &str = "owner";
+
+/// Example of the name of a cluster.
+const CLUSTER: &str = "cluster";
+
+/// Variables of a template: path and example.
+type Known<'a> = Vec<(Vec<&'a str>, &'static str)>;
+
+/// Returns the variables of a template.
+pub(super) fn known(own: Option<[&str; 2]>) -> Known<'_> {
+    let always = [(vec!["cluster", "name"], CLUSTER), (vec!["random"], RANDOM)];
+    always.into_iter().chain(own.map(|own| (own.to_vec(), OWN))).collect()
+}
+
+/// Returns the variables of a template as an object.
+pub(super) fn data(own: Option<[&str; 2]>) -> Value {
+    let mut data = json!({"cluster": {"name": CLUSTER}, "random": RANDOM});
+    if let (Some([part, name]), Some(fields)) = (own, data.as_object_mut()) {
+        fields.insert(part.to_owned(), json!({name: OWN}));
+    }
+    data
+}
+
+/// Evaluates a template with these variables.
+pub(super) fn run(pieces: &[Piece<'_>], template: &str, known: &Known<'_>) -> Result<String, String> {
     let mut name = String::new();
     for piece in pieces {
         match piece {
             Piece::Text(text) => name.push_str(text),
-            Piece::Action(commands) => name.push_str(&value(commands, template, owner)?),
+            Piece::Action(commands) => name.push_str(&value(commands, template, known)?),
         }
     }
     Ok(name)
 }
 
 /// Returns the value of the last field of a pipeline.
-fn value(commands: &[Command<'_>], template: &str, owner: &str) -> Result<String, String> {
+fn value(commands: &[Command<'_>], template: &str, known: &Known<'_>) -> Result<String, String> {
     let mut value = String::new();
     for (index, command) in commands.iter().enumerate() {
         let has_arguments = index > 0 || command.has_arguments;
-        value = look_up(command.field, has_arguments, owner).map_err(|problem| {
+        value = look_up(command.field, has_arguments, known).map_err(|problem| {
             let (line, column) = position(template, command.at);
             format!(
                 "template: {TITLE}:{line}:{column}: executing \"{TITLE}\" at <{}>: {problem}",
@@ -34,9 +60,7 @@ fn value(commands: &[Command<'_>], template: &str, owner: &str) -> Result<String
     Ok(value)
 }
 
-fn look_up(field: &str, has_arguments: bool, owner: &str) -> Result<String, String> {
-    let known: [(&[&str], &str); 3] =
-        [(&["cluster", "name"], "cluster"), (&["random"], RANDOM), (&[owner, "name"], "owner")];
+fn look_up(field: &str, has_arguments: bool, known: &Known<'_>) -> Result<String, String> {
     let names: Vec<&str> = field.split('.').filter(|name| !name.is_empty()).collect();
     if names.is_empty() && has_arguments {
         return Err("can't give argument to non-function .".to_owned());

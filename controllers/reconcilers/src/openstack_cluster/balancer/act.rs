@@ -28,6 +28,9 @@ const DEVICE_OWNER: &str = "capstan:api-vip";
 /// HTTP status of an option that a provider of Octavia does not have.
 const NOT_IMPLEMENTED: u16 = 501;
 
+/// Reason of the Event about a failover that Octavia refuses.
+const FAILOVER_REFUSED: &str = "LoadBalancerFailoverRefused";
+
 /// Status that a change leaves until Octavia has finished it.
 const CHANGING: &str = "PENDING_UPDATE";
 
@@ -46,9 +49,11 @@ impl Actor<'_> {
             }
             Step::Create => self.create_balancer(wish, object, observed).await,
             Step::FailOver { id, at } => {
+                let event = self.fail_over(observed, &id).await?;
+                // Noted afterwards: a failover that is requested twice does no harm, and one that never was is needed.
                 self.annotate(object, &[(FAILOVER, &at.to_string())]).await?;
                 observed.balancing.failed_over = Some(at);
-                self.fail_over(observed, &id).await
+                Ok(event)
             }
             Step::Replace { id, why, failed } => {
                 // Noted before the deletion, and once: a deletion that fails is repeated without another delay.
@@ -276,11 +281,16 @@ impl Actor<'_> {
         }
     }
 
-    /// Requests a failover. One that the cloud refuses is not an error: the next step is another one.
+    /// Requests a failover. One that Octavia refuses is a warning: the next step is another one.
     async fn fail_over(&self, observed: &mut Observed, id: &str) -> Result<EventText, ReconcileError> {
         match self.cloud.fail_over_load_balancer(id).await {
             Ok(()) => {}
             Err(error) if error.class == ErrorClass::Forbidden || error.status == Some(NOT_IMPLEMENTED) => {
+                let message = format!(
+                    "load balancer {id} is in ERROR, and Octavia refuses a failover: {error}. An operator of the cloud \
+                     can request it. With role load-balancer_admin, Capstan can"
+                );
+                observed.warnings.push((FAILOVER_REFUSED, message));
                 return Ok(None);
             }
             Err(error) => return Err(error.into()),
@@ -335,13 +345,17 @@ impl Actor<'_> {
                 Some(("UpdatedHealthMonitor", format!("changed health monitor {id}")))
             }
             Step::AddMembers { pool, port, backends } => {
-                self.add_members(wish, &pool, port, &backends).await?
+                let added = self.add_members(wish, &pool, port, &backends).await?;
+                observed.balancing.added_members = Some(added.len());
+                Some(("CreatedMember", format!("added {}", added.join(", "))))
             }
             Step::DrainMember { pool, id, name } => {
+                self.keep_unknown_member(&name).await?;
                 cloud.drain_member(&pool, &id).await?;
                 Some(("MemberDrained", format!("{name} receives no new connections, because it leaves")))
             }
             Step::RemoveMember { pool, id, name } => {
+                self.keep_unknown_member(&name).await?;
                 gone(cloud.delete_member(&pool, &id).await)?;
                 if observed.balancing.is_last_member(&pool, &id) {
                     let message =
@@ -357,6 +371,11 @@ impl Actor<'_> {
             }
             step => self.remove_part(step).await?,
         })
+    }
+
+    /// Waits if a member may be that of a machine which the objects of a restored backup do not have.
+    async fn keep_unknown_member(&self, name: &str) -> Result<(), ReconcileError> {
+        self.settings.removes_unknown(&format!("member {name} of the load balancer")).await
     }
 
     /// Removes a part.
@@ -455,7 +474,7 @@ impl Actor<'_> {
         pool: &str,
         port: i32,
         backends: &[Backend],
-    ) -> Result<EventText, ReconcileError> {
+    ) -> Result<Vec<String>, ReconcileError> {
         let new: Vec<NewMember> =
             backends.iter().map(|backend| members::new_member(wish, self.tag, port, backend)).collect();
         let added = match new.as_slice() {
@@ -464,7 +483,7 @@ impl Actor<'_> {
         };
         let added = backends.iter().zip(&new).take(added);
         let added = added.map(|(backend, new)| format!("{} at {}:{port}", backend.machine, new.address));
-        Ok(Some(("CreatedMember", format!("added {}", added.collect::<Vec<_>>().join(", ")))))
+        Ok(added.collect())
     }
 
     /// Sets annotations of the cluster.

@@ -6,6 +6,7 @@ use controllers_infrastructure::{FailedStep, Listener, LoadBalancerPart, Pool};
 use controllers_runtime::OwnershipTag;
 use jiff::Timestamp;
 
+use super::super::drift::permitted_part;
 use super::super::observe::Observed;
 use super::repairs::PartRepairs;
 use super::{
@@ -266,11 +267,14 @@ pub(in super::super) fn parts(wish: &BalancerWish, tag: &OwnershipTag, observed:
         !health::is_port_broken(view, *port) && foreign_parts::taken_port(wish, tag, view, *port).is_none()
     };
     let ports = || wish.ports.iter().copied().filter(is_ours);
+    let permitted = |step: Option<Step>| step.and_then(|step| permitted_part(step, observed));
     health::broken_part(wish, tag, view)
         .or_else(|| ports().find_map(|port| listener(wish, observed, port)))
         .or_else(|| ports().find_map(|port| pool(wish, tag, observed, port)))
-        .or_else(|| ports().find_map(|port| cidrs(wish, observed, view.listener(port)?)))
-        .or_else(|| ports().find_map(|port| idle_timeout(wish, tag, observed, view.listener(port)?)))
+        .or_else(|| ports().find_map(|port| permitted(cidrs(wish, observed, view.listener(port)?))))
+        .or_else(|| {
+            ports().find_map(|port| permitted(idle_timeout(wish, tag, observed, view.listener(port)?)))
+        })
         .or_else(|| surplus(wish, tag, view))
         .or_else(|| ports().find_map(|port| members::taken(wish, tag, view, port)))
         .or_else(|| no_client(wish, observed))
@@ -283,13 +287,14 @@ fn pool(wish: &BalancerWish, tag: &OwnershipTag, observed: &Observed, port: i32)
     let Some(pool) = view.pool_of(listener) else {
         return Some(Step::CreatePool { listener: listener.id.clone(), port });
     };
-    members::next(wish, tag, view, pool, port)
-        .or_else(|| monitor(wish, view, pool, port))
-        .or_else(|| set_algorithm(wish, tag, observed, &pool.pool, port))
+    let permitted = |step: Option<Step>| step.and_then(|step| permitted_part(step, observed));
+    permitted(members::next(wish, tag, view, pool, port))
+        .or_else(|| permitted(monitor(wish, view, pool, port)))
+        .or_else(|| permitted(set_algorithm(wish, tag, observed, &pool.pool, port)))
 }
 
 /// Returns how our pools choose a member for a connection. OVN has one way only.
-pub(super) fn algorithm(observed: &Observed) -> &'static str {
+pub(in super::super) fn algorithm(observed: &Observed) -> &'static str {
     let balancer = observed.balancing.balancer.as_ref();
     if balancer.is_some_and(|it| it.provider == OVN) { "SOURCE_IP_PORT" } else { "ROUND_ROBIN" }
 }

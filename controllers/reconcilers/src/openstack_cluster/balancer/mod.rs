@@ -156,6 +156,8 @@ pub(super) struct BalancerView {
     pub limits: LoadBalancerLimits,
     /// The provider has no health monitors.
     pub no_monitors: bool,
+    /// Number of members that the last step has added; `None` after another step.
+    pub added_members: Option<usize>,
 }
 
 impl BalancerView {

@@ -12,7 +12,11 @@ mod wish;
 
 use apiserver_types::OpenStackServer;
 use controllers_infrastructure::{FloatingIp, SecurityGroup};
+use controllers_runtime::OwnershipTag;
 use jiff::Timestamp;
+
+use super::desired::Desired;
+use super::observe::Observed;
 
 pub(super) use observe::find;
 pub(super) use wish::{BastionWish, is_wanted};
@@ -65,4 +69,9 @@ impl BastionView {
         let fixed = self.port.iter().filter_map(|(_, address)| address.as_ref());
         fixed.chain(self.floating_ip.iter().map(|ip| &ip.address))
     }
+}
+
+/// Returns true if nothing is to do for the bastion.
+pub(super) fn is_settled(desired: &Desired, tag: &OwnershipTag, observed: &Observed) -> bool {
+    decide::next_step(desired, tag, observed) == decide::Step::Nothing
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use apiserver_types::ImageParam;
-use controllers_infrastructure::{Cloud, CloudError, ErrorClass};
+use controllers_infrastructure::{Cloud, CloudError, ErrorClass, Image};
 use controllers_runtime::{ControllerContext, ReconcileError};
 use kube::ResourceExt;
 use kube::api::DynamicObject;
@@ -50,8 +50,16 @@ pub(crate) async fn image(
     if let Some(reference) = &param.image_ref {
         return image_of(context, namespace, &reference.name).await;
     }
+    Ok(image_of_cloud(cloud, param).await?.id)
+}
+
+/// Returns the image that a spec names by its id, its name or its tags.
+pub(crate) async fn image_of_cloud(
+    cloud: &Arc<dyn Cloud>,
+    param: &ImageParam,
+) -> Result<Image, ReconcileError> {
     let query = queries::image(param);
-    let (active, others): (Vec<_>, Vec<_>) =
+    let (mut active, others): (Vec<_>, Vec<_>) =
         cloud.images(&query).await?.into_iter().partition(|image| image.status == "active");
     if let (true, Some(image)) = (active.is_empty(), others.first()) {
         let message = format!(
@@ -60,7 +68,10 @@ pub(crate) async fn image(
         );
         return Err(CloudError::new(ErrorClass::NotFound, "resolve spec.image", message).into());
     }
-    only(active.into_iter().map(|image| image.id).collect(), "spec.image", &queries::describe(&query))
+    let ids = active.iter().map(|image| image.id.clone()).collect();
+    let id = only(ids, "spec.image", &queries::describe(&query))?;
+    active.retain(|image| image.id == id);
+    Ok(active.pop().unwrap_or_default())
 }
 
 /// Returns the id of the image of an Image object.

@@ -1,11 +1,31 @@
 //! Scenarios with clusterctl, which finds the kinds in CRD objects: those of the host, or Capstan's own.
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use serde_json::json;
 
 use super::{DIRECT, Endpoint, HOST};
 use crate::e2e::clusterctl::clusterctl;
 use crate::e2e::lab::Lab;
+use crate::test::programs::Program;
+use crate::{prerequisites, run};
+
+/// Scenario with live clusters, which a simulated cloud in the test program makes.
+pub(in crate::e2e) const MOVE: &str =
+    "clusterctl describes a live cluster, rolls it out, and moves it to a second Capstan and back";
+
+/// Crate with the test of that scenario, its test program, and the test.
+const CRATE: &str = "tests-scenarios";
+const TEST: &str = "whole_cluster";
+const CASE: &str = "clusterctl_describes_rolls_out_and_moves_a_cluster_to_a_second_capstan_and_back";
+
+/// Runs the test, which needs no host.
+pub(in crate::e2e) fn moves(programs: &[Program]) -> anyhow::Result<()> {
+    let program = programs.iter().find(|it| it.package == CRATE && it.name == TEST);
+    let mut command = program.context("the test with clusterctl was not built")?.command();
+    command.args(["--ignored", "--nocapture", CASE]);
+    command.env("CAPSTAN_CLUSTERCTL", prerequisites::clusterctl()?);
+    run::shown(command.stdout(std::process::Stdio::null()))
+}
 
 pub(in crate::e2e) fn describe_through_host(lab: &Lab) -> anyhow::Result<()> {
     describe(lab, &HOST, "described")

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail, ensure};
 
 use super::{DIRECT, Endpoint, HOST};
-use crate::e2e::lab::Lab;
+use crate::e2e::lab::{Lab, until};
 use crate::prerequisites;
 
 pub(in crate::e2e) fn current(lab: &Lab) -> anyhow::Result<()> {
@@ -139,7 +139,10 @@ fn discovery(session: &Session<'_>) -> anyhow::Result<()> {
     )?;
     session.prints(&["api-versions"], "cluster.x-k8s.io/v1beta2")?;
     session.prints(&["explain", "cluster.spec.topology", "--recursive"], "machineDeployments")?;
-    session.prints(&["explain", "md.spec.replicas"], "<integer>")?;
+    // A kube-apiserver that was started again reads the documents of Capstan within a minute. Until then, it has those of
+    // the CRD objects, which have no fields.
+    let field = ["explain", "md.spec.replicas"];
+    until("kubectl explain knows the fields", || Ok(session.prints(&field, "<integer>").is_ok()))?;
     session.prints(&["explain", "machine", "--api-version=cluster.x-k8s.io/v1beta1"], "v1beta1")?;
     session.prints(&["version"], "Server Version: v1.")?;
     session.prints(&["auth", "can-i", "delete", "machines.cluster.x-k8s.io"], "yes")

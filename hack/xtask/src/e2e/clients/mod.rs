@@ -12,7 +12,7 @@ mod rolling;
 
 use super::lab::Lab;
 
-pub(super) use clusterctl::{describe_directly, describe_through_host};
+pub(super) use clusterctl::{MOVE, describe_directly, describe_through_host, moves};
 pub(super) use gitops::{argo_cd_directly, argo_cd_through_host, flux_directly, flux_through_host};
 pub(super) use go::{checks_directly, checks_through_host};
 pub(super) use helm::{directly as helm_directly, through_host as helm_through_host};

@@ -1,5 +1,6 @@
 //! The cluster under test, as its two API servers and Nova show it.
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,8 @@ pub(super) struct Cluster<'a> {
     pub(super) lab: &'a Lab,
     pub(super) openstack: &'a OpenStack,
     pub(super) image: Image,
+    /// Name of the Cluster.
+    pub(super) name: &'static str,
     /// Resources of the project before the first scenario.
     pub(super) before: Value,
 }
@@ -43,14 +46,21 @@ impl Cluster<'_> {
         Ok(serde_json::from_str(&self.host(&[arguments, &["-o", "json"]].concat())?)?)
     }
 
-    /// Runs kubectl in the workload cluster, with the kubeconfig that the host has in a Secret.
-    pub(super) fn workload(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        let file = self.lab.directory("workload.kubeconfig");
+    /// Returns the file with the kubeconfig of the workload cluster, which the host has in a Secret.
+    pub(super) fn kubeconfig(&self) -> anyhow::Result<PathBuf> {
+        let file = self.lab.directory(&format!("workload-{}.kubeconfig", self.name));
         if !file.exists() {
             let template = "go-template={{.data.value|base64decode}}";
-            let kubeconfig = self.host(&["get", "secret", "guests-kubeconfig", "-o", template])?;
+            let secret = format!("{}-kubeconfig", self.name);
+            let kubeconfig = self.host(&["get", "secret", &secret, "-o", template])?;
             std::fs::write(&file, kubeconfig)?;
         }
+        Ok(file)
+    }
+
+    /// Runs kubectl in the workload cluster.
+    pub(super) fn workload(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let file = self.kubeconfig()?;
         let mut command = Command::new(&self.lab.tools.kubectl);
         command.arg("--kubeconfig").arg(&file).arg("--cache-dir").arg(self.lab.directory("workload-cache"));
         command.arg("--request-timeout=10s").args(arguments);
@@ -80,6 +90,12 @@ impl Cluster<'_> {
     pub(super) fn workers(&self) -> anyhow::Result<Vec<Value>> {
         let is_worker = |it: &Value| it.pointer("/metadata/labels/cluster.x-k8s.io~1control-plane").is_none();
         Ok(self.machines()?.into_iter().filter(is_worker).collect())
+    }
+
+    /// Scales the MachineDeployment of the workers, by its scale subresource.
+    pub(super) fn scale_workers(&self, replicas: usize) -> anyhow::Result<()> {
+        let replicas = format!("--replicas={replicas}");
+        self.host(&["scale", "machinedeployment", "guests-md-0", &replicas]).map(|_| ())
     }
 
     /// Applies documents in the workload cluster.
@@ -154,19 +170,30 @@ impl Cluster<'_> {
         Ok(text(&console, "").to_owned())
     }
 
+    /// Returns a manifest with versions and image of nodes before the upgrade.
+    pub(super) fn filled(&self, manifest: &str) -> String {
+        manifest
+            .replace("KUBERNETES_VERSION", &self.image.earlier)
+            .replace("ETCD_VERSION", self.image.etcd.trim_start_matches('v'))
+            .replace("IMAGE", &self.image.earlier_name)
+    }
+
     /// Returns the manifest of the cluster: the template with the overlay, and the credentials.
     pub(super) fn manifest(&self) -> anyhow::Result<String> {
         let mut kustomize = Command::new(&self.lab.tools.kubectl);
         kustomize.arg("kustomize").arg(run::root()?.join("hack/guests/cluster"));
-        let objects = run::output(&mut kustomize)?
-            .replace("KUBERNETES_VERSION", &self.image.kubernetes)
-            .replace("ETCD_VERSION", self.image.etcd.trim_start_matches('v'))
-            .replace("IMAGE", &self.image.name);
+        Ok(format!("{}---\n{}", self.credentials()?, self.filled(&run::output(&mut kustomize)?)))
+    }
+
+    /// Returns the manifest of the namespace and of the Secret with the credentials.
+    pub(super) fn credentials(&self) -> anyhow::Result<String> {
         let clouds = self.openstack.clouds_block()?;
+        // clusterctl moves a Secret without an owner only with this label.
+        let label = r#"{clusterctl.cluster.x-k8s.io/move: "true"}"#;
         Ok(format!(
             "apiVersion: v1\nkind: Namespace\nmetadata: {{name: {NAMESPACE}}}\n---\napiVersion: v1\nkind: Secret\n\
-             metadata: {{name: guests-cloud-config, namespace: {NAMESPACE}}}\nstringData:\n  clouds.yaml: |\n\
-             {clouds}---\n{objects}"
+             metadata: {{name: guests-cloud-config, namespace: {NAMESPACE}, labels: {label}}}\nstringData:\n  \
+             clouds.yaml: |\n{clouds}"
         ))
     }
 }
@@ -187,6 +214,11 @@ pub(super) fn is_true(object: &Value, condition: &str) -> bool {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
     let mut conditions = conditions.into_iter().flatten();
     conditions.any(|it| text(it, "/type") == condition && text(it, "/status") == "True")
+}
+
+/// Returns the names of objects.
+pub(super) fn names(objects: &[Value]) -> Vec<String> {
+    objects.iter().map(|it| text(it, "/metadata/name").to_owned()).collect()
 }
 
 /// Returns the id of a Machine's server.

@@ -14,15 +14,15 @@ pub(super) struct Compute<'a> {
 }
 
 impl<'a> Compute<'a> {
-    /// Starts the compute host and the routers, and registers the image.
+    /// Starts the compute host and the routers, and registers the images.
     pub(super) fn start(openstack: &'a OpenStack, image: &Image) -> anyhow::Result<Self> {
         let compute = Self { openstack };
         let root = image.root.display().to_string();
-        compute.script("up.sh", &[&root, &image.name])?;
+        compute.script("up.sh", &[&[root], image.names().as_slice()].concat())?;
         Ok(compute)
     }
 
-    fn script(&self, name: &str, arguments: &[&str]) -> anyhow::Result<()> {
+    fn script(&self, name: &str, arguments: &[String]) -> anyhow::Result<()> {
         let log = self.openstack.home().join(format!("guests-{name}.log"));
         let file = std::fs::File::create(&log).with_context(|| format!("{}", log.display()))?;
         let mut command = Command::new("bash");

@@ -1,5 +1,7 @@
 //! Scenarios that drain a worker: a reboot, and the deletion of its Machine.
 
+use std::time::Duration;
+
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
@@ -8,6 +10,19 @@ use super::nodes::{ready, web_responds};
 use crate::e2e::openstack::{Access, post, text};
 
 const ACCESS: Access = Access { user: "admin", namespace: NAMESPACE };
+
+/// Budget that permits no eviction while both pods of the Deployment are needed.
+const BUDGET: &str = r"
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: web-needs-all}
+spec:
+  minAvailable: 2
+  selector: {matchLabels: {app: web}}
+";
+
+/// Time in which a blocked drain must not change anything. Capstan tries again every 20 s, so it has tried once more.
+const BLOCKED: Duration = Duration::from_secs(30);
 
 /// Observations of a node that is drained.
 #[derive(Debug, Default)]
@@ -100,4 +115,35 @@ pub(super) fn delete(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     ensure!(!servers.contains(&server), "server {server} still exists");
     ready(cluster, 3)?;
     web_responds(cluster)
+}
+
+/// Deletes a worker whose pods have a budget that permits no eviction. The Machine must say so, and keep its server and
+/// its pods. Once the budget is gone, the Machine goes.
+pub(super) fn budget(cluster: &Cluster<'_>) -> anyhow::Result<()> {
+    let count = cluster.machines()?.len();
+    cluster.apply_in_workload("budget.yaml", BUDGET)?;
+    let (worker, node, _) = busy_worker(cluster)?;
+    let name = text(&worker, "/metadata/name");
+    let pods = pods_on(cluster, &node)?.len();
+    cluster.host(&["delete", "machine", name, "--wait=false"])?;
+    cluster.until(&format!("Machine {name} names the budget that blocks its drain"), || {
+        let found = cluster.host_json(&["get", "machine", name])?;
+        Ok(says(&found, "disruption budget") && says(&found, "web-needs-all"))
+    })?;
+    std::thread::sleep(BLOCKED);
+    ensure!(pods_on(cluster, &node)?.len() == pods, "a pod was evicted in spite of its budget");
+    let server = cluster.openstack.records(&["server", server_of(&worker)?])?;
+    ensure!(text(&server, "/status") == "ACTIVE", "the server is {}", text(&server, "/status"));
+    cluster.workload(&["delete", "poddisruptionbudget", "web-needs-all"])?;
+    cluster.until(&format!("Machine {name} is gone"), || {
+        Ok(!cluster.machines()?.iter().any(|it| text(it, "/metadata/name") == name))
+    })?;
+    ready(cluster, count)?;
+    web_responds(cluster)
+}
+
+/// Returns true if a condition of an object contains a text.
+fn says(object: &Value, words: &str) -> bool {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.into_iter().flatten().any(|it| text(it, "/message").contains(words))
 }

@@ -44,12 +44,8 @@ spec:
 
 /// Creates the Machine. It fails while other scenarios run.
 pub(super) fn plant(cluster: &Cluster<'_>) -> anyhow::Result<()> {
-    let manifest = MANIFEST
-        .replace("NAMESPACE", NAMESPACE)
-        .replace("NAME", NAME)
-        .replace("MISSING", MISSING)
-        .replace("IMAGE", &cluster.image.name)
-        .replace("KUBERNETES_VERSION", &cluster.image.kubernetes);
+    let manifest = MANIFEST.replace("NAMESPACE", NAMESPACE).replace("NAME", NAME).replace("MISSING", MISSING);
+    let manifest = cluster.filled(&manifest);
     let file = cluster.lab.file("broken.yaml", &manifest)?;
     cluster.host(&["apply", "-f", &file]).map(|_| ())
 }

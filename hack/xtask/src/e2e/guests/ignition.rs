@@ -34,9 +34,7 @@ const EFFECTS: [Effect; 16] = [
 /// Creates a worker whose user data is for Ignition. It must become Ready with the effect of each field, and can be deleted.
 pub(super) fn joins(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     let others = cluster.machines()?.len();
-    let manifest = std::fs::read_to_string(run::root()?.join("hack/guests/ignition.yaml"))?
-        .replace("IMAGE", &cluster.image.name)
-        .replace("KUBERNETES_VERSION", &cluster.image.kubernetes);
+    let manifest = cluster.filled(&std::fs::read_to_string(run::root()?.join("hack/guests/ignition.yaml"))?);
     let file = cluster.lab.file("ignition.yaml", &manifest)?;
     cluster.host(&["apply", "-f", &file])?;
     ready(cluster, others + 1)?;

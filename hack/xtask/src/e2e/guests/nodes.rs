@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::ensure;
 
-use super::cluster::{Cluster, is_true};
+use super::cluster::{Cluster, NAMESPACE, is_true};
 use crate::e2e::openstack::text;
 
 /// Port of the Deployment on every node.
@@ -57,12 +57,9 @@ pub(super) fn first(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     cluster.until("the manifest is applied", || {
         cluster.lab.kubectl("admin", &["apply", "-f", &manifest]).map(|_| true)
     })?;
+    cluster.lab.let_write_secrets(NAMESPACE)?;
     ready(cluster, 2)?;
-    let version = &cluster.image.kubernetes;
-    for node in cluster.workload_items(&["get", "nodes"])? {
-        let found = text(&node, "/status/nodeInfo/kubeletVersion");
-        ensure!(found == version, "kubelet of {} has version {found:?}", text(&node, "/metadata/name"));
-    }
+    super::upgrade::has_release(cluster, &cluster.image.earlier)?;
     let found = cluster.host_json(&["get", "cluster", "guests"])?;
     ensure!(
         text(&found, "/status/phase") == "Provisioned",
@@ -129,6 +126,6 @@ pub(super) fn web_responds(cluster: &Cluster<'_>) -> anyhow::Result<()> {
 /// Scales the MachineDeployment through the host, by its scale subresource. The new worker joins with an approval.
 pub(super) fn scale(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     super::join::attest(cluster)?;
-    cluster.host(&["scale", "machinedeployment", "guests-md-0", "--replicas=2"])?;
+    cluster.scale_workers(2)?;
     ready(cluster, 3)
 }

@@ -40,11 +40,11 @@ impl Load {
     pub(super) fn start(lab: &Lab, cloud: u16) -> anyhow::Result<Self> {
         let home = lab.directory("load");
         std::fs::create_dir_all(&home)?;
-        let quickstart = std::fs::read_to_string(run::root()?.join("manifests/examples/quickstart.yaml"))?;
-        ensure!(quickstart.contains("127.0.0.1:15000"), "the example has another cloud");
+        let example = std::fs::read_to_string(run::root()?.join("manifests/examples/cluster.yaml"))?;
+        ensure!(example.contains("127.0.0.1:15000"), "the example has another cloud");
         let manifest = lab.file(
             "load/cluster.yaml",
-            &quickstart
+            &example
                 .replace("127.0.0.1:15000", &format!("127.0.0.1:{cloud}"))
                 .replace("  replicas: 3\n  selector", "  replicas: 4\n  selector"),
         )?;
@@ -130,6 +130,7 @@ impl Drop for Load {
 pub(super) fn identities(lab: &Lab, cloud: u16) -> anyhow::Result<()> {
     for namespace in [NAMESPACE, "quickstart"] {
         lab.kubectl("admin", &["create", "namespace", namespace])?;
+        lab.let_write_secrets(namespace)?;
     }
     let role = "--clusterrole=capstan:edit";
     lab.kubectl("admin", &["create", "rolebinding", "alice", "-n", NAMESPACE, role, "--user=alice"])?;

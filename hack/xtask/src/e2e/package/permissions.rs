@@ -13,7 +13,7 @@ const USER: &str = "system:serviceaccount:capstan-system:capstan";
 const RIGHTS: [(&str, &str, &str, bool); 13] = [
     ("watch", "namespaces", "default", true),
     ("get", "secrets", "default", true),
-    ("create", "secrets", "default", true),
+    ("create", "secrets", "default", false),
     ("create", "events", "default", true),
     ("create", "subjectaccessreviews.authorization.k8s.io", "default", true),
     ("create", "tokenreviews.authentication.k8s.io", "default", true),

@@ -21,7 +21,7 @@ fn delay_deletions(world: &World) {
     });
 }
 
-/// Kills a worker and replaces it. Health checks of Machines have no controller yet, so the user deletes the Machine.
+/// Kills the kubelet of a worker, which its health check replaces.
 pub(super) async fn remediate(replay: &mut Replay<'_>) {
     let objects = replay.recorded("7-remediating");
     let made = find(&objects, "MachineHealthCheck", "capo-without-lb-mhc");
@@ -29,10 +29,8 @@ pub(super) async fn remediate(replay: &mut Replay<'_>) {
         "metadata": {"name": made["metadata"]["name"]}, "spec": made["spec"]});
     replay.world.apply(replay.stage.namespace(), &[health_check]).await.unwrap();
     let worker = replay.stage.worker().await;
-    replay.hollow.kubelet_dead(&worker, true);
-    replay.stage.until_unhealthy(&worker).await;
     delay_deletions(replay.world);
-    replay.stage.delete_machine(&worker).await;
+    replay.hollow.kubelet_dead(&worker, true);
     replay.compare("7-remediating", Machines(3, "Deleting", 1)).await;
     replay.world.cloud.clear_faults();
     replay.compare("8-remediated", Machines(3, "Running", 3)).await;

@@ -1,8 +1,8 @@
 //! The cluster of the replay: its objects, and the user who changes them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use apiserver_types::{Cluster, Condition, Machine, MachineDeployment};
+use apiserver_types::{Cluster, Machine, MachineDeployment};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::Value;
@@ -82,21 +82,6 @@ impl Stage {
     pub(super) async fn worker(&self) -> String {
         let workers = ListParams::default().labels("cluster.x-k8s.io/deployment-name");
         self.api::<Machine>().list(&workers).await.unwrap().items.pop().unwrap().name_any()
-    }
-
-    /// Waits until the Node of a Machine is not healthy.
-    pub(super) async fn until_unhealthy(&self, machine: &str) {
-        let begun = Instant::now();
-        let is_healthy = |machine: Machine| machine.condition("NodeHealthy").is_some_and(Condition::holds);
-        while is_healthy(self.api::<Machine>().get(machine).await.unwrap()) {
-            assert!(begun.elapsed() < PATIENCE, "the Node of {machine} is still healthy");
-            tokio::time::sleep(INTERVAL).await;
-        }
-    }
-
-    /// Deletes a Machine.
-    pub(super) async fn delete_machine(&self, name: &str) {
-        self.api::<Machine>().delete(name, &DeleteParams::background()).await.unwrap();
     }
 
     /// Deletes the cluster.

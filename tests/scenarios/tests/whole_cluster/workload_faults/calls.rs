@@ -8,13 +8,14 @@ use super::life::Phase;
 type Call = (&'static str, &'static str);
 
 /// Calls that any change may take: a new process looks again at what an earlier one has begun, and each pass over a settled
-/// cluster looks for a driver of shares.
-const ANY: [Call; 6] = [
+/// cluster looks for a driver of shares. A control plane that does not go yet looks at its kube-proxy.
+const ANY: [Call; 7] = [
     ("get", "nodes"),
     ("get", "secrets"),
     ("delete", "secrets"),
     ("patch", "secrets"),
     ("get", "configmaps"),
+    ("get", "daemonsets"),
     ("list", "csidrivers"),
 ];
 
@@ -23,6 +24,7 @@ const CREATION: &[Call] = &[
     ("delete", "secrets"),
     ("get", "/"),
     ("get", "configmaps"),
+    ("get", "daemonsets"),
     ("get", "pods"),
     ("get", "pods/portforward"),
     ("get", "secrets"),
@@ -36,6 +38,7 @@ const MACHINE_COMES: &[Call] = &[
     ("create", "secrets"),
     ("delete", "secrets"),
     ("get", "/"),
+    ("get", "daemonsets"),
     ("get", "pods"),
     ("get", "pods/portforward"),
     ("get", "secrets"),

@@ -4,10 +4,11 @@ use apiserver_machinery::object;
 use apiserver_machinery::related::{ObjectReader, Verdict};
 use apiserver_machinery::status::ApiResult;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use controllers_topology::variables::{Definitions, POOLS};
 use serde_json::Value;
 
-use super::class::{ClassKey, Definitions};
-use super::topology::{ALLOW_CLASS, POOLS, validate_autoscaled};
+use super::class::ClassKey;
+use super::topology::{ALLOW_CLASS, validate_autoscaled};
 use super::{health, upgrade};
 use crate::kinds::cluster_class::validate_change;
 use crate::rules::json_fields::{annotation, get, items};

@@ -1,10 +1,10 @@
 //! Validation of the defaults in the schema of a variable.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use controllers_topology::variables::schema;
 use serde_json::Value;
 
 use super::without_rules;
-use crate::kinds::cluster_class::schema;
 
 /// Adds the errors of the defaults of the schema, its fields and its items.
 pub(super) fn validate(schema: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {

@@ -9,12 +9,12 @@ mod rules;
 mod structural;
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use controllers_topology::variables::schema;
 use serde_json::{Value, json};
 
 use costs::Costs;
 use location::Location;
 
-use super::schema;
 use crate::rules::json_fields::{get, items};
 use crate::rules::template_metadata;
 

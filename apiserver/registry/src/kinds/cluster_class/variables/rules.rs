@@ -1,12 +1,12 @@
 //! Validation rules in the schema of a variable.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use controllers_topology::variables::schema;
 use serde_json::{Value, json};
 
 use super::costs::Costs;
 use super::location::Location;
 use super::{field_path, samples, without_rules};
-use crate::kinds::cluster_class::schema;
 use crate::rules::json_fields::items;
 
 /// Longest message of a rule. Unit: bytes.

@@ -1,0 +1,301 @@
+//! Verbs of owners of Machines that change the rollout of the owner: one entry of a list is one verb.
+
+use std::sync::Arc;
+
+use apiserver_machinery::action::{ActionCall, ActionHandler, ActionMethod, ActionResponse};
+use apiserver_machinery::object;
+use apiserver_machinery::status::{ApiError, ApiResult};
+use apiserver_schema::KindSchema;
+use apiserver_types::{Described, Descriptor, MachineOperation};
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use crate::schemas;
+
+/// Annotation with the reason of the last change, which the history keeps. kubectl's name.
+pub(crate) const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
+
+/// Annotation with the user who changed the object by a verb.
+pub(crate) const CHANGED_BY: &str = "capstan.dev/changed-by";
+
+/// Number of writes by others in a row before a verb fails, each between its read and its own write. Controllers write
+/// conditions of a cluster that changes several times a second, and a plan of it takes a good part of a second.
+const ATTEMPTS: usize = 10;
+
+/// Effect of a verb on the owner. It returns the changed owner, or the object to send for a verb that only reads.
+#[async_trait]
+pub(crate) trait RolloutEffect: Send + Sync + std::fmt::Debug + 'static {
+    /// Returns the response.
+    ///
+    /// # Errors
+    /// The errors of the API.
+    async fn run(&self, verb: &RolloutVerb, call: &ActionCall<'_>, owner: Value) -> ApiResult<Value>;
+}
+
+/// One verb.
+#[derive(Debug)]
+pub(crate) struct RolloutVerb {
+    name: &'static str,
+    /// Group, version and kind of the body.
+    request: (&'static str, &'static str, &'static str),
+    method: ActionMethod,
+    /// Kind of the owner.
+    pub owner: Descriptor,
+    /// Kind of the response.
+    answer: Descriptor,
+    body: KindSchema,
+    effect: Arc<dyn RolloutEffect>,
+}
+
+impl RolloutVerb {
+    /// Returns the handler of a verb that changes its owner.
+    pub(crate) fn change<K: Described>(
+        name: &'static str,
+        body_kind: &'static str,
+        effect: impl RolloutEffect,
+    ) -> Arc<dyn ActionHandler> {
+        Self::of::<K>(name, body_kind, ActionMethod::Post, K::DESCRIPTOR, effect).shared()
+    }
+
+    /// Returns the handler of a verb that answers with a list of other objects.
+    pub(crate) fn read<K: Described, A: Described>(
+        name: &'static str,
+        body_kind: &'static str,
+        effect: impl RolloutEffect,
+    ) -> Arc<dyn ActionHandler> {
+        Self::of::<K>(name, body_kind, ActionMethod::Get, A::DESCRIPTOR, effect).shared()
+    }
+
+    /// Returns the handler of a verb whose body is of the owner's kind, and that answers with an object of another kind.
+    /// `schema` names the schema of the body.
+    pub(crate) fn answering<K: Described>(
+        name: &'static str,
+        schema: &'static str,
+        answer: Descriptor,
+        effect: impl RolloutEffect,
+    ) -> Arc<dyn ActionHandler> {
+        let Descriptor { group, version, kind, .. } = K::DESCRIPTOR;
+        let verb = Self::of::<K>(name, schema, ActionMethod::Post, answer, effect);
+        Self { request: (group, version, kind), ..verb }.shared()
+    }
+
+    /// Returns the handler of a verb that only reads, and that answers with an object of another kind.
+    pub(crate) fn reading<K: Described>(
+        name: &'static str,
+        body_kind: &'static str,
+        answer: Descriptor,
+        effect: impl RolloutEffect,
+    ) -> Arc<dyn ActionHandler> {
+        Self::of::<K>(name, body_kind, ActionMethod::Get, answer, effect).shared()
+    }
+
+    fn shared(self) -> Arc<dyn ActionHandler> {
+        Arc::new(self)
+    }
+
+    fn of<K: Described>(
+        name: &'static str,
+        body_kind: &'static str,
+        method: ActionMethod,
+        answer: Descriptor,
+        effect: impl RolloutEffect,
+    ) -> Self {
+        let body = KindSchema::of_body(move || schemas::body(body_kind));
+        let owner = K::DESCRIPTOR;
+        let operation = MachineOperation::DESCRIPTOR;
+        let request = (operation.group, operation.version, body_kind);
+        Self { name, request, method, owner, answer, body, effect: Arc::new(effect) }
+    }
+
+    /// Reads the owner.
+    ///
+    /// # Errors
+    /// 404.
+    async fn current(&self, call: &ActionCall<'_>) -> ApiResult<Value> {
+        let Descriptor { group, plural, .. } = self.owner;
+        match call.objects.get(group, plural, call.namespace, call.name).await? {
+            Some(owner) => Ok(owner),
+            None => Err(match call.objects.resource(group, plural) {
+                Some(resource) => ApiError::not_found(resource, call.name),
+                None => ApiError::internal(format!("{plural} is not served")),
+            }),
+        }
+    }
+
+    /// Returns the 409 error of an owner that cannot be changed now.
+    pub(crate) fn conflict(&self, call: &ActionCall<'_>, why: &str) -> ApiError {
+        match call.objects.resource(self.owner.group, self.owner.plural) {
+            Some(resource) => ApiError::conflict(resource, call.name, why),
+            None => ApiError::internal(format!("{} is not served", self.owner.plural)),
+        }
+    }
+
+    /// Stores a changed owner, with the author and the reason of the change.
+    ///
+    /// # Errors
+    /// The errors of an update.
+    pub(crate) async fn store(
+        &self,
+        call: &ActionCall<'_>,
+        mut owner: Value,
+        default_reason: &str,
+        dry_run: bool,
+    ) -> ApiResult<Value> {
+        let given = call.body.get("reason").and_then(Value::as_str).filter(|reason| !reason.is_empty());
+        let annotations = &mut owner["metadata"]["annotations"];
+        annotations[CHANGE_CAUSE] = json!(given.unwrap_or(default_reason));
+        annotations[CHANGED_BY] = json!(call.caller.username);
+        let Descriptor { group, plural, .. } = self.owner;
+        call.objects.update(group, plural, call.namespace, call.name, owner, dry_run).await
+    }
+}
+
+#[async_trait]
+impl ActionHandler for RolloutVerb {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn method(&self) -> ActionMethod {
+        self.method
+    }
+
+    fn request_kind(&self) -> (&'static str, &'static str, &'static str) {
+        self.request
+    }
+
+    fn request_schema(&self) -> &KindSchema {
+        &self.body
+    }
+
+    fn response_kind(&self) -> (&'static str, &'static str, &'static str) {
+        (self.answer.group, self.answer.version, self.answer.kind)
+    }
+
+    async fn invoke(&self, call: ActionCall<'_>) -> ApiResult<ActionResponse> {
+        let mut owner = self.current(&call).await?;
+        let mut attempts = ATTEMPTS;
+        loop {
+            if self.method == ActionMethod::Post && object::is_deleting(&owner) {
+                return Err(self.conflict(&call, "it is being deleted"));
+            }
+            let revision = object::meta(&owner, "resourceVersion").to_owned();
+            match self.effect.run(self, &call, owner).await {
+                Ok(object) => return Ok(ActionResponse { object, created: false }),
+                Err(error) if error.code == 409 && attempts > 0 => {
+                    owner = self.current(&call).await?;
+                    // The client names the object that it has read, or the object itself forbids the effect.
+                    let is_named = !object::meta(&call.body, "resourceVersion").is_empty();
+                    if is_named || object::meta(&owner, "resourceVersion") == revision {
+                        return Err(error);
+                    }
+                    attempts -= 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Rollout that replaces all Machines.
+#[derive(Debug)]
+pub(crate) struct Restart;
+
+#[async_trait]
+impl RolloutEffect for Restart {
+    async fn run(&self, verb: &RolloutVerb, call: &ActionCall<'_>, mut owner: Value) -> ApiResult<Value> {
+        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        owner["spec"]["rollout"]["after"] = json!(now);
+        verb.store(call, owner, "restart", call.dry_run).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use apiserver_machinery::action::{Caller, Objects};
+    use apiserver_machinery::lock::{Lock, Validity};
+    use apiserver_machinery::status::ResourceNames;
+    use apiserver_types::MachineDeployment;
+
+    use super::*;
+
+    /// Another client changes the only object just before each of the first writes.
+    #[derive(Debug)]
+    struct Busy {
+        revision: AtomicU64,
+        others: u64,
+    }
+
+    #[async_trait]
+    impl Objects for Busy {
+        fn resource(&self, _: &str, _: &str) -> Option<&dyn ResourceNames> {
+            None
+        }
+
+        fn fill_in(&self, _: &str, _: &str, _: &mut Value) {}
+
+        async fn get(&self, _: &str, _: &str, _: &str, name: &str) -> ApiResult<Option<Value>> {
+            let revision = self.revision.load(Ordering::SeqCst).to_string();
+            let metadata = json!({"name": name, "resourceVersion": revision, "annotations": {}});
+            Ok(Some(json!({"metadata": metadata, "spec": {"rollout": {}}})))
+        }
+
+        async fn list(&self, _: &str, _: &str, _: &str, _: &str) -> ApiResult<Vec<Value>> {
+            Ok(Vec::new())
+        }
+
+        async fn create(
+            &self,
+            _: &str,
+            _: &str,
+            _: &str,
+            object: Value,
+            _: bool,
+            _: Option<Validity>,
+        ) -> ApiResult<Value> {
+            Ok(object)
+        }
+
+        async fn update(
+            &self,
+            _: &str,
+            _: &str,
+            _: &str,
+            _: &str,
+            object: Value,
+            _: bool,
+        ) -> ApiResult<Value> {
+            if self.revision.fetch_add(1, Ordering::SeqCst) < self.others {
+                return Err(ApiError::untyped(409, "the object has been modified".to_owned()));
+            }
+            Ok(object)
+        }
+
+        async fn lock(&self, _: &str) -> ApiResult<Lock> {
+            Err(ApiError::internal("there is no lock".to_owned()))
+        }
+
+        async fn unlock(&self, _: Lock) {}
+    }
+
+    /// Restarts a MachineDeployment that others change this number of times.
+    async fn restart(others: u64, body: Value) -> ApiResult<Value> {
+        let objects = Busy { revision: AtomicU64::new(0), others };
+        let caller = Caller { username: "ann".to_owned(), ..Caller::default() };
+        let call =
+            ActionCall { namespace: "ns", name: "md", body, caller, dry_run: false, objects: &objects };
+        let verb = RolloutVerb::change::<MachineDeployment>("restart", "RolloutRestart", Restart);
+        Ok(verb.invoke(call).await?.object)
+    }
+
+    #[tokio::test]
+    async fn a_verb_starts_again_if_another_client_wrote_first() {
+        let restarted = restart(3, json!({})).await.unwrap();
+        assert_eq!(restarted["metadata"]["resourceVersion"], "3");
+        assert_eq!(restart(99, json!({})).await.unwrap_err().code, 409);
+        let named = json!({"metadata": {"resourceVersion": "0"}});
+        assert_eq!(restart(1, named).await.unwrap_err().code, 409, "the client names what it has read");
+    }
+}

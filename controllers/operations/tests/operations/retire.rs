@@ -1,0 +1,153 @@
+//! Tests of retirements, apart from crashes.
+
+use apiserver_types::{MachineOperation, OperationPhase};
+use serde_json::{Value, json};
+
+use crate::world::{INFRASTRUCTURE, MACHINE, World, message, path, phase, progress};
+
+/// Returns a world whose Machine has a Node, and a finalizer as every Machine has.
+fn world() -> World {
+    let world = World::new(false);
+    world.with_node();
+    world.api.change(MACHINE, |machine| {
+        machine["metadata"]["finalizers"] = json!(["machine.cluster.x-k8s.io"]);
+    });
+    world
+}
+
+fn retire() -> Value {
+    json!({"action": "Retire"})
+}
+
+fn cancel(world: &World) {
+    world.api.change(&path("op"), |operation| operation["spec"]["cancelRequested"] = json!(true));
+}
+
+fn is_deleted(world: &World) -> bool {
+    let machine = world.api.get(MACHINE);
+    machine.is_none_or(|machine| machine["metadata"]["deletionTimestamp"].is_string())
+}
+
+fn step_names(operation: &MachineOperation) -> Vec<&str> {
+    let steps = operation.status.iter().filter_map(|status| status.steps.as_deref()).flatten();
+    steps.map(|step| step.name.as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_machine_is_deleted_once_its_volumes_are_detached() {
+    let world = world();
+    world.attach_volume();
+    world.request("op", retire());
+    let waiting = world.until("op", |operation| progress(operation).contains("VolumeAttachment")).await;
+    assert_eq!(step_names(&waiting), ["DrainNode", "AwaitVolumes", "DeleteMachine", "UncordonNode"]);
+    assert!(!is_deleted(&world), "{}", progress(&waiting));
+    assert_eq!(world.is_cordoned(), Some(true));
+    world.detach_volume();
+    let operation = world.finish("op").await;
+    assert_eq!(phase(&operation), Some(OperationPhase::Complete), "{}", message(&operation));
+    assert!(is_deleted(&world));
+    assert_eq!(world.is_cordoned(), Some(true), "the Node goes with its Machine");
+}
+
+/// Cancels before the n-th pass, for every n: the Machine stays and its Node is schedulable, or it is deleted.
+#[tokio::test]
+async fn a_cancelled_retirement_leaves_the_node_schedulable() {
+    let (mut cancelled, mut completed) = (0, 0);
+    for passes in 0..14 {
+        let world = world();
+        world.workload.connected().await;
+        world.request("op", retire());
+        let controller = world.controller();
+        for _ in 0..passes {
+            let _next = controller.pass("ns", "op").await;
+        }
+        cancel(&world);
+        let operation = world.finish("op").await;
+        let case = format!("after {passes} passes: {}", message(&operation));
+        match phase(&operation) {
+            Some(OperationPhase::Cancelled) => {
+                cancelled += 1;
+                assert_eq!((is_deleted(&world), world.is_cordoned()), (false, Some(false)), "{case}");
+            }
+            Some(OperationPhase::Complete) => {
+                completed += 1;
+                assert_eq!((is_deleted(&world), world.is_cordoned()), (true, Some(true)), "{case}");
+            }
+            other => panic!("{case}: {other:?}"),
+        }
+    }
+    assert!(cancelled > 0 && completed > 0, "{cancelled} cancelled, {completed} completed");
+}
+
+#[tokio::test]
+async fn volumes_that_stay_attached_fail_the_retirement_and_nothing_is_deleted() {
+    let world = world();
+    world.attach_volume();
+    world.api.change(MACHINE, |machine| {
+        machine["spec"]["deletion"] = json!({"nodeVolumeDetachTimeoutSeconds": 60});
+    });
+    world.request("op", retire());
+    let operation = world.finish("op").await;
+    assert_eq!(operation.condition("Failed").unwrap().reason, "VolumesNotDetached");
+    assert!(message(&operation).contains("pv1"), "{}", message(&operation));
+    assert_eq!((is_deleted(&world), world.is_cordoned()), (false, Some(false)));
+}
+
+#[tokio::test]
+async fn a_machine_without_a_node_or_a_server_is_deleted_at_once() {
+    let world = World::new(false);
+    world.api.change(INFRASTRUCTURE, |object| {
+        object["spec"]["providerID"] = Value::Null;
+        object["status"] = json!({});
+    });
+    world.request("op", retire());
+    let operation = world.finish("op").await;
+    assert_eq!(phase(&operation), Some(OperationPhase::Complete), "{}", message(&operation));
+    assert_eq!(step_names(&operation), ["DeleteMachine"]);
+    assert_eq!(world.api.get(MACHINE), None);
+}
+
+#[tokio::test]
+async fn annotations_of_the_machine_skip_the_drain_and_the_wait_for_volumes() {
+    let prefix = "machine.cluster.x-k8s.io";
+    let table = [
+        (format!("{prefix}/exclude-node-draining"), vec!["DeleteMachine"]),
+        (
+            format!("{prefix}/exclude-wait-for-node-volume-detach"),
+            vec!["DrainNode", "DeleteMachine", "UncordonNode"],
+        ),
+    ];
+    for (annotation, expected) in table {
+        let world = world();
+        world.attach_volume();
+        world.api.change(MACHINE, |machine| {
+            machine["metadata"]["annotations"] = json!({annotation.as_str(): ""});
+        });
+        world.request("op", retire());
+        let operation = world.finish("op").await;
+        assert_eq!(
+            phase(&operation),
+            Some(OperationPhase::Complete),
+            "{annotation}: {}",
+            message(&operation)
+        );
+        assert_eq!(step_names(&operation), expected, "{annotation}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_done_to_the_node_of_a_machine_that_must_not_be_retired() {
+    let table = [
+        ("annotations", "pre-drain.delete.hook.machine.cluster.x-k8s.io/backup", "Delete the Machine"),
+        ("labels", "cluster.x-k8s.io/control-plane", "only control plane Machine"),
+    ];
+    for (map, key, words) in table {
+        let world = world();
+        world.api.change(MACHINE, |machine| machine["metadata"][map] = json!({key: ""}));
+        world.request("op", retire());
+        let operation = world.finish("op").await;
+        assert_eq!(operation.condition("Failed").unwrap().reason, "Unsupported", "{key}");
+        assert!(message(&operation).contains(words), "{}", message(&operation));
+        assert_eq!((is_deleted(&world), world.is_cordoned()), (false, Some(false)), "{key}");
+    }
+}

@@ -1,0 +1,155 @@
+//! Tests of the plan of a MachineDeployment.
+
+use apiserver_types::{
+    Cluster, MachineDeploymentRollout, MachineDeploymentSpec, MachineSetSpec, MachineSpec,
+};
+
+use super::*;
+
+fn set(version: &str, replicas: i32) -> MachineSet {
+    let mut set = MachineSet::new("old", MachineSetSpec::default());
+    set.metadata.uid = Some("u".to_owned());
+    set.metadata.creation_timestamp = Some(Instant(Timestamp::UNIX_EPOCH));
+    set.spec.replicas = Some(replicas);
+    set.spec.template.spec.version = Some(version.to_owned());
+    set
+}
+
+fn observed(version: &str, names: &[&str]) -> Observed {
+    let set = set(version, i32::try_from(names.len()).unwrap());
+    let machine = |name: &&str| new_machine(&set, name, Timestamp::UNIX_EPOCH);
+    let machines = names.iter().map(machine).collect();
+    Observed { cluster: Some(Cluster::default()), machines, sets: vec![set], ..Observed::default() }
+}
+
+fn deployment(version: &str, replicas: i32) -> MachineDeployment {
+    let mut deployment = MachineDeployment::new("md", MachineDeploymentSpec::default());
+    deployment.spec.replicas = Some(replicas);
+    deployment.spec.template.spec =
+        MachineSpec { version: Some(version.to_owned()), ..MachineSpec::default() };
+    deployment
+}
+
+fn plan(changed: &MachineDeployment, observed: Observed) -> Plan {
+    planned(changed, &deployment("v1", 2), observed, Timestamp::from_second(100).unwrap())
+}
+
+fn told(plan: &Plan) -> Vec<(&str, Effect, Vec<&str>)> {
+    plan.machines
+        .iter()
+        .map(|it| (it.name.as_str(), it.effect, it.reasons.iter().map(String::as_str).collect()))
+        .collect()
+}
+
+fn create(name: &str) -> PlannedStep {
+    PlannedStep::Create(name.to_owned())
+}
+
+fn delete(name: &str) -> PlannedStep {
+    PlannedStep::Delete(name.to_owned())
+}
+
+#[test]
+fn another_version_replaces_one_machine_after_the_other() {
+    let plan = plan(&deployment("v2", 2), observed("v1", &["a", "b"]));
+    let reason = vec!["Version v1, v2 required"];
+    let expected = [("a", Effect::Replace, reason.clone()), ("b", Effect::Replace, reason)];
+    assert_eq!(told(&plan), expected);
+    let steps = [create("md-(new-1)"), delete("a"), create("md-(new-2)"), delete("b")];
+    assert_eq!(plan.steps, steps);
+}
+
+#[test]
+fn another_number_creates_or_deletes_and_the_same_keeps() {
+    let kept = plan(&deployment("v1", 2), observed("v1", &["a", "b"]));
+    assert_eq!(told(&kept), [("a", Effect::Keep, vec![]), ("b", Effect::Keep, vec![])]);
+    assert_eq!(kept.steps, []);
+    let more = plan(&deployment("v1", 3), observed("v1", &["a", "b"]));
+    assert_eq!(told(&more)[2], ("md-(new-1)", Effect::Create, vec!["spec.replicas is 3"]));
+    let less = plan(&deployment("v1", 1), observed("v1", &["a", "b"]));
+    assert_eq!(told(&less)[0], ("a", Effect::Delete, vec!["spec.replicas is 1"]));
+    assert_eq!(less.steps, [delete("a")]);
+    let both = plan(&deployment("v2", 1), observed("v1", &["a", "b"]));
+    let effects: Vec<Effect> = told(&both).iter().map(|(_, effect, _)| *effect).collect();
+    assert_eq!(effects, [Effect::Replace, Effect::Delete]);
+}
+
+#[test]
+fn what_changes_in_place_is_named_and_an_obstacle_stops_the_plan() {
+    let mut changed = deployment("v1", 2);
+    changed.spec.template.spec.min_ready_seconds = Some(5);
+    let plan_in_place = plan(&changed, observed("v1", &["a"]));
+    let reasons = vec!["spec.template.spec.minReadySeconds changes in place"];
+    assert_eq!(told(&plan_in_place)[0], ("a", Effect::InPlace, reasons));
+    let absent =
+        crate::templates::Missing { kind: "T".to_owned(), name: "t".to_owned(), field: "infrastructureRef" };
+    let stuck = Observed { missing: vec![absent], ..observed("v1", &["a", "b"]) };
+    let stuck = plan(&deployment("v2", 2), stuck);
+    assert_eq!(stuck.steps, []);
+    assert!(stuck.obstacles[0].starts_with("T t does not exist. "), "{:?}", stuck.obstacles);
+}
+
+#[test]
+fn machines_that_are_not_available_go_first_and_a_rollout_without_progress_ends() {
+    let mut observed = observed("v1", &["a", "b"]);
+    let conditions = observed.machines[1].status.as_mut().unwrap().conditions.as_mut().unwrap();
+    for condition in conditions {
+        condition.status = ConditionStatus::False;
+    }
+    let plan = plan(&deployment("v2", 2), observed);
+    assert_eq!(plan.steps.iter().filter(|step| matches!(step, PlannedStep::Delete(_))).count(), 2);
+    assert_eq!(plan.machines.iter().filter(|it| it.effect == Effect::Replace).count(), 2);
+}
+
+#[test]
+fn a_machine_that_still_boots_becomes_available_unless_it_is_unhealthy() {
+    let running = |conditions: Vec<Condition>| {
+        let mut observed = observed("v1", &["a", "b", "c"]);
+        let mut new = set("v2", 1);
+        (new.metadata.name, new.metadata.uid) = (Some("new".to_owned()), Some("n".to_owned()));
+        let mut machine = new_machine(&new, "d", Timestamp::UNIX_EPOCH);
+        let status = machine.status.as_mut().unwrap();
+        (status.node_ref, status.conditions) = (None, Some(conditions));
+        observed.machines.push(machine);
+        observed.sets.push(new);
+        observed
+    };
+    let booting = plan(&deployment("v2", 3), running(Vec::new()));
+    let steps = [delete("a"), create("md-(new-1)"), delete("b"), create("md-(new-2)"), delete("c")];
+    assert_eq!(booting.steps, steps);
+    assert_eq!(told(&booting)[3], ("d", Effect::Keep, vec![]));
+    let mut excess = observed("v1", &["a", "b"]);
+    excess.machines[1].status = None;
+    assert_eq!(plan(&deployment("v1", 1), excess).steps, [delete("b")], "it still goes first");
+    let failed = Condition::new("HealthCheckSucceeded", ConditionStatus::False, "R", "", Time::default());
+    let unhealthy = plan(&deployment("v2", 3), running(vec![failed]));
+    assert_eq!(unhealthy.steps, [], "old Machines wait for it");
+}
+
+#[test]
+fn a_requested_rollout_has_the_line_of_the_condition_of_its_machines() {
+    let mut restarted = deployment("v1", 1);
+    let after = Some(Time("1970-01-01T00:01:00Z".to_owned()));
+    restarted.spec.rollout = Some(MachineDeploymentRollout { after, ..MachineDeploymentRollout::default() });
+    let plan = plan(&restarted, observed("v1", &["a"]));
+    let reasons = vec!["MachineDeployment spec.rolloutAfter expired"];
+    assert_eq!(told(&plan), [("a", Effect::Replace, reasons)]);
+}
+
+#[test]
+fn a_plan_shows_the_steps_of_the_next_window_and_none_against_the_policy() {
+    let mut changed = deployment("v2", 1);
+    let window = "0 2 * * 6 4h UTC".to_owned();
+    changed.annotations_mut().insert("capstan.dev/maintenance-window".to_owned(), window);
+    let waits = plan(&changed, observed("v1", &["a"]));
+    assert_eq!(waits.steps, [create("md-(new-1)"), delete("a")]);
+    let obstacle =
+        "The maintenance window of MachineDeployment md (0 2 * * 6 4h UTC) begins at 1970-01-03 02:00 UTC";
+    assert_eq!(waits.obstacles, [obstacle]);
+    let policy = ("capstan.dev/rollout-policy".to_owned(), "InPlaceOnly".to_owned());
+    changed.annotations_mut().extend([policy]);
+    let blocked = plan(&changed, observed("v1", &["a"]));
+    assert_eq!(blocked.steps, []);
+    assert_eq!(told(&blocked), [("a", Effect::Keep, vec!["Version v1, v2 required"])]);
+    assert!(blocked.obstacles[0].starts_with("Annotation capstan.dev/rollout-policy is InPlaceOnly"));
+}

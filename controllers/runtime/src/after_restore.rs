@@ -1,0 +1,83 @@
+//! Time after a restore of the store from a backup, in which the clouds are newer than the objects.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{ControllerSettings, ReconcileError};
+
+/// Time after a restore in which nothing is removed that the restored objects do not know, unless an operator ends it
+/// before: enough to look at all clusters, and to keep what is needed.
+const HOLD: SignedDuration = SignedDuration::from_mins(30);
+
+/// Reason in conditions while a removal waits.
+const REASON: &str = "ReconcilingAfterRestore";
+
+impl ControllerSettings {
+    /// Checks that a thing may be removed which no object knows, but may have known after the backup was written.
+    ///
+    /// # Errors
+    /// A wait, within half an hour of a restore, or while its record cannot be read. It names the thing.
+    pub async fn removes_unknown(&self, thing: &str) -> Result<(), ReconcileError> {
+        let Some(record) = &self.restores else { return Ok(()) };
+        let why = match record.unfinished().await {
+            Ok(restore) if restore.is_none_or(|at| !is_recent(at, Timestamp::now())) => return Ok(()),
+            Ok(_) => "the objects were restored from a backup less than 30 minutes ago".to_owned(),
+            Err(error) => format!("the record of the last restore cannot be read: {error}"),
+        };
+        let message = format!(
+            "{thing} stays, because {why}, and no object may know it only for that reason. Compare the clusters with the \
+             clouds, for example by `capstan orphans`, and then run `capstan restore --done`"
+        );
+        Err(ReconcileError::waiting(REASON, message))
+    }
+}
+
+/// Returns true for a restore within the last half hour. The clock of the command may be ahead.
+fn is_recent(at: Timestamp, now: Timestamp) -> bool {
+    now.duration_since(at) < HOLD
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use async_trait::async_trait;
+
+    use super::*;
+    use crate::RestoreRecord;
+
+    #[derive(Debug)]
+    struct Record(Result<Option<Timestamp>, String>);
+
+    #[async_trait]
+    impl RestoreRecord for Record {
+        async fn last(&self) -> Result<Option<Timestamp>, String> {
+            self.0.clone()
+        }
+
+        async fn unfinished(&self) -> Result<Option<Timestamp>, String> {
+            self.0.clone()
+        }
+    }
+
+    #[tokio::test]
+    async fn hv_35_for_half_an_hour_after_a_restore_nothing_unknown_is_removed() {
+        let ago = |minutes| Ok(Some(Timestamp::now() - SignedDuration::from_mins(minutes)));
+        for (record, expected) in [
+            (None, ""),
+            (Some(Ok(None)), ""),
+            (Some(ago(31)), ""),
+            (Some(ago(29)), "server x stays, because the objects were restored"),
+            (Some(ago(-5)), "capstan restore --done"),
+            (Some(Err("no etcd".to_owned())), "cannot be read: no etcd"),
+        ] {
+            let restores = record.map(|record| -> Arc<dyn RestoreRecord> { Arc::new(Record(record)) });
+            let settings = ControllerSettings { restores, ..ControllerSettings::default() };
+            let found = settings.removes_unknown("server x").await;
+            let found = found.err().map(|error| (error.reason(), error.to_string()));
+            assert_eq!(found.is_some(), !expected.is_empty(), "{found:?}");
+            if let Some((reason, message)) = found {
+                assert!(reason == REASON && message.contains(expected), "{message}");
+            }
+        }
+    }
+}

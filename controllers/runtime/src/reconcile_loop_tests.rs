@@ -1,0 +1,90 @@
+//! Tests of the end of a reconcile loop.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use k8s_openapi::api::core::v1::ConfigMap;
+
+use super::*;
+use crate::drain::LONGEST_CALL;
+
+/// Loop over one ConfigMap. It needs no server.
+fn reconcile_loop() -> ReconcileLoop<ConfigMap> {
+    let mut object = ConfigMap::default();
+    object.metadata.name = Some("a".to_owned());
+    object.metadata.namespace = Some("n".to_owned());
+    object.metadata.uid = Some("u1".to_owned());
+    let request = ReconcileRequest::from(ObjectRef::from_obj(&object));
+    let mut writer = Writer::default();
+    for event in [watcher::Event::Init, watcher::Event::InitApply(object), watcher::Event::InitDone] {
+        writer.apply_watcher_event(&event);
+    }
+    let queues = Queues::default();
+    let mut triggers = SelectAll::new();
+    triggers.push(futures::stream::iter([Ok(request)]).chain(futures::stream::pending()).boxed());
+    ReconcileLoop {
+        triggers,
+        store: writer.as_reader(),
+        concurrency: 1,
+        queue: queues.queue("test"),
+        passes: queues.passes("test", 1),
+        weights: queues.weights(),
+    }
+}
+
+/// Passes of a test.
+#[derive(Default)]
+struct Seen {
+    begun: AtomicUsize,
+    has_recorded: AtomicBool,
+}
+
+/// Ends a loop in its first pass, whose call lasts for this time. Returns the time until the loop returned.
+async fn ended(call: Option<Duration>, seen: &Arc<Seen>) -> Duration {
+    let shutdown = CancellationToken::new();
+    let (passes, end) = (Arc::clone(seen), shutdown.clone());
+    let pass = move |_: Arc<ConfigMap>| {
+        let (seen, end) = (Arc::clone(&passes), end.clone());
+        async move {
+            seen.begun.fetch_add(1, Ordering::SeqCst);
+            let scope = CallScope::current().unwrap();
+            assert_eq!(scope.object(), "u1");
+            let open = call.and_then(|_| scope.begin());
+            end.cancel();
+            tokio::time::sleep(call.unwrap_or(LONGEST_CALL * 3)).await;
+            drop(open);
+            // The result of the call is written to the API.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            assert!(scope.begin().is_none(), "a further call");
+            seen.has_recorded.store(true, Ordering::SeqCst);
+            Ok(Requeue::Now)
+        }
+    };
+    let begun = Instant::now();
+    reconcile_loop().run(pass, shutdown).await;
+    begun.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn hv_05_a_pass_in_a_call_ends_before_the_loop_returns() {
+    let seen = Arc::new(Seen::default());
+    let took = ended(Some(Duration::from_secs(5)), &seen).await;
+    assert!(took >= Duration::from_secs(5) && took < Duration::from_secs(6), "{took:?}");
+    assert!(seen.has_recorded.load(Ordering::SeqCst));
+    assert_eq!(seen.begun.load(Ordering::SeqCst), 1, "no new pass");
+}
+
+#[tokio::test(start_paused = true)]
+async fn hv_05_a_pass_whose_call_does_not_end_is_aborted_after_the_limit() {
+    let seen = Arc::new(Seen::default());
+    let took = ended(Some(LONGEST_CALL * 3), &seen).await;
+    assert!(took >= LONGEST_CALL && took < LONGEST_CALL + Duration::from_secs(1), "{took:?}");
+    assert!(!seen.has_recorded.load(Ordering::SeqCst));
+}
+
+#[tokio::test(start_paused = true)]
+async fn hv_05_a_pass_that_only_waits_does_not_delay_the_end() {
+    let seen = Arc::new(Seen::default());
+    let took = ended(None, &seen).await;
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert!(!seen.has_recorded.load(Ordering::SeqCst));
+}

@@ -1,0 +1,197 @@
+//! Functions of templates: Go's own ones, and those of Sprig that need no time, randomness, environment or network.
+
+mod built_in;
+mod defaults;
+mod dictionaries;
+mod encodings;
+mod letter_case;
+mod lists;
+mod numbers;
+mod paths;
+mod printf;
+mod regular_expressions;
+mod strings;
+mod urls;
+
+use super::value::{Context, Outcome, Value};
+
+/// Type of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Parameter {
+    /// `interface {}`: anything.
+    Any,
+    /// `reflect.Value`: anything.
+    Reflect,
+    Text,
+    Int,
+    Float,
+    Bool,
+    Map,
+}
+
+impl Parameter {
+    /// Returns the name of Go's type.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Any => "interface {}",
+            Self::Reflect => "reflect.Value",
+            Self::Text => "string",
+            Self::Int => "int",
+            Self::Float => "float64",
+            Self::Bool => "bool",
+            Self::Map => "map[string]interface {}",
+        }
+    }
+}
+
+/// Implementation of a function. The arguments have the types of the parameters.
+type Call = fn(&Context, &[Value]) -> Outcome<Value>;
+
+/// Function of templates.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Function {
+    pub(super) name: &'static str,
+    /// Types of the fixed parameters.
+    pub(super) parameters: &'static [Parameter],
+    /// Type of the further arguments, if any number is allowed.
+    pub(super) rest: Option<Parameter>,
+    pub(super) call: Call,
+}
+
+impl Function {
+    /// Returns the type of the parameter at `index`.
+    pub(super) fn parameter(&self, index: usize) -> Parameter {
+        self.parameters.get(index).copied().or(self.rest).unwrap_or(Parameter::Any)
+    }
+}
+
+/// Creates the entry of a function.
+const fn function(name: &'static str, parameters: &'static [Parameter], call: Call) -> Function {
+    Function { name, parameters, rest: None, call }
+}
+
+/// Creates the entry of a function with any number of further arguments.
+const fn variadic(
+    name: &'static str,
+    parameters: &'static [Parameter],
+    rest: Parameter,
+    call: Call,
+) -> Function {
+    Function { name, parameters, rest: Some(rest), call }
+}
+
+/// All functions, Go's own ones first. A later list takes precedence: Sprig's `slice` replaces Go's.
+static LISTS: [&[Function]; 11] = [
+    built_in::FUNCTIONS,
+    defaults::FUNCTIONS,
+    dictionaries::FUNCTIONS,
+    encodings::FUNCTIONS,
+    lists::FUNCTIONS,
+    numbers::FUNCTIONS,
+    paths::FUNCTIONS,
+    regular_expressions::FUNCTIONS,
+    strings::FUNCTIONS,
+    letter_case::FUNCTIONS,
+    urls::FUNCTIONS,
+];
+
+/// Functions of Sprig that depend on time, randomness, the environment or the network.
+const REFUSED: [&str; 39] = [
+    "ago",
+    "bcrypt",
+    "buildCustomCert",
+    "date",
+    "dateInZone",
+    "dateModify",
+    "date_in_zone",
+    "date_modify",
+    "decryptAES",
+    "derivePassword",
+    "durationRound",
+    "encryptAES",
+    "env",
+    "expandenv",
+    "genCA",
+    "genCAWithKey",
+    "genPrivateKey",
+    "genSelfSignedCert",
+    "genSelfSignedCertWithKey",
+    "genSignedCert",
+    "genSignedCertWithKey",
+    "getHostByName",
+    "htmlDate",
+    "htmlDateInZone",
+    "htpasswd",
+    "mustDateModify",
+    "mustToDate",
+    "must_date_modify",
+    "now",
+    "randAlpha",
+    "randAlphaNum",
+    "randAscii",
+    "randBytes",
+    "randInt",
+    "randNumeric",
+    "shuffle",
+    "toDate",
+    "unixEpoch",
+    "uuidv4",
+];
+
+/// Functions that a template can call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Library {
+    /// Go's own functions.
+    Go,
+    /// Go's own functions, and those of Sprig.
+    Sprig,
+}
+
+impl Library {
+    /// Returns a function by its name.
+    pub(super) fn find(self, name: &str) -> Option<Function> {
+        let count = if self == Self::Go { 1 } else { LISTS.len() };
+        let functions = LISTS.iter().take(count).rev().flat_map(|list| list.iter());
+        functions.copied().find(|function| function.name == name)
+    }
+
+    /// Returns the message for a function that does not exist.
+    pub(super) fn refusal(self, name: &str) -> String {
+        if self == Self::Sprig && REFUSED.contains(&name) {
+            format!("function {name:?} not defined: it is no pure function of the variables")
+        } else {
+            format!("function {name:?} not defined")
+        }
+    }
+}
+
+/// Returns the text of an argument.
+fn text(arguments: &[Value], index: usize) -> &str {
+    match arguments.get(index) {
+        Some(Value::Text(text)) => text,
+        _ => "",
+    }
+}
+
+/// Returns the integer of an argument.
+fn integer(arguments: &[Value], index: usize) -> i64 {
+    match arguments.get(index) {
+        Some(Value::Integer(value, _)) => *value,
+        _ => 0,
+    }
+}
+
+/// Returns an argument, or nil.
+fn any(arguments: &[Value], index: usize) -> &Value {
+    arguments.get(index).unwrap_or(&Value::Null)
+}
+
+/// Returns the arguments from `index` on.
+fn rest(arguments: &[Value], index: usize) -> &[Value] {
+    arguments.get(index..).unwrap_or_default()
+}
+
+/// Returns a text as a value.
+fn owned(text: String) -> Outcome<Value> {
+    Ok(Value::Text(text.into()))
+}

@@ -1,0 +1,88 @@
+//! Tests of the bounds of templates, and of their error messages.
+
+use serde_json::json;
+
+use super::*;
+
+fn render(text: &str) -> Result<String, String> {
+    let template = Template::parse("t", text).map_err(|error| error.to_string())?;
+    template.render(&json!({"name": "c1", "replicas": 3})).map_err(|error| error.to_string())
+}
+
+#[test]
+fn errors_name_the_line() {
+    for (text, expected) in [
+        ("a\n{{ .x", "template: t:2: unclosed action"),
+        ("{{ nothing }}", "template: t:1: function \"nothing\" not defined"),
+        ("{{ now }}", "template: t:1: function \"now\" not defined: it is no pure function of the variables"),
+        ("{{ if .x }}", "template: t:1: unexpected EOF"),
+        ("\n\n{{ .name.x }}", "template: t:3: can't evaluate field x in type string"),
+        ("{{ repeat .replicas \"a\" }}", "template: t:1: wrong type for value; expected int; found float64"),
+    ] {
+        assert_eq!(render(text), Err(expected.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn a_missing_key_prints_no_value_or_is_an_error() {
+    let template = Template::parse("t", "{{ .name }}{{ .none }}").unwrap();
+    let (data, whole) = (json!({"name": "c1"}), json!({"name": "c1", "none": "-"}));
+    assert_eq!(template.render(&data), Ok("c1<no value>".to_owned()));
+    let error = template.render_complete(&data).unwrap_err();
+    assert_eq!(error.to_string(), "template: t:1: map has no entry for key \"none\"");
+    assert_eq!(template.render_complete(&whole), Ok("c1-".to_owned()));
+}
+
+#[test]
+fn a_plain_template_has_only_the_functions_of_go() {
+    let render = |text: &str| {
+        let template = Template::parse_plain("t", text).map_err(|error| error.to_string())?;
+        let data = json!({"name": "c1é", "list": ["a", "b", "c"]});
+        template.render(&data).map_err(|error| error.to_string())
+    };
+    for (text, expected) in [
+        ("{{ slice .name 0 1 }}", Ok("c")),
+        ("{{ slice .name 1 }}", Ok("1é")),
+        ("{{ slice .name }}", Ok("c1é")),
+        ("{{ slice .list 1 2 }}", Ok("[b]")),
+        ("{{ slice .list 0 1 2 }}", Ok("[a]")),
+        ("{{ printf \"%.1s\" .name }}", Ok("c")),
+        ("{{ slice .name 0 9 }}", Err("t:1: error calling slice: index out of range: 9")),
+        ("{{ slice .name 2 1 }}", Err("t:1: error calling slice: invalid slice index: 2 > 1")),
+        ("{{ slice .name 0 1 2 }}", Err("t:1: error calling slice: cannot 3-index slice a string")),
+        (
+            "{{ slice .name 0 3 }}",
+            Err("t:1: error calling slice: the part begins or ends within a character"),
+        ),
+        ("{{ slice 1 0 }}", Err("t:1: error calling slice: can't slice item of type int")),
+        ("{{ trunc 1 .name }}", Err("t:1: function \"trunc\" not defined")),
+        ("{{ now }}", Err("t:1: function \"now\" not defined")),
+    ] {
+        let expected = expected.map(str::to_owned).map_err(|error| format!("template: {error}"));
+        assert_eq!(render(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn work_output_and_nesting_are_bounded() {
+    let nested = format!("{}x{}", "{{if true}}".repeat(200), "{{end}}".repeat(200));
+    let parentheses = format!("{{{{ {}1{} }}}}", "(".repeat(500), ")".repeat(500));
+    for (text, expected) in [
+        ("{{ repeat 2000000 \"x\" }}", "longer than"),
+        ("{{ range until 50000 }}{{ repeat 1000 \"x\" }}{{ end }}", "longer than"),
+        ("{{ range until 90000 }}{{ range until 90000 }}{{ end }}{{ end }}", "too much work"),
+        ("{{ until 10000000 }}", "longer than"),
+        ("{{ printf \"%2000000d\" 1 }}", "too large"),
+        ("{{ define \"a\" }}{{ template \"a\" }}{{ end }}{{ template \"a\" }}", "nested deeper"),
+        ("{{ $l := list }}{{ range until 1000 }}{{ $l = list $l }}{{ end }}", "nested deeper"),
+        ("{{ $d := dict }}{{ $_ := set $d \"a\" $d }}{{ $d }}", "nested deeper"),
+        ("{{ $d := dict }}{{ $_ := set $d \"a\" $d }}{{ mustToJson $d }}", "nested deeper"),
+        ("{{ range until 90000 }}{{ regexMatch \"[a-z]+\" \"x\" }}{{ end }}", "too much work"),
+        ("{{ regexFind \"(a{1000}){1000}\" \"x\" }}", "error parsing regexp"),
+        (nested.as_str(), "nested deeper"),
+        (parentheses.as_str(), "nested deeper"),
+    ] {
+        let error = render(text).unwrap_err();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}

@@ -1,0 +1,66 @@
+//! Values of patches: literals, variables and rendered templates.
+
+use std::collections::BTreeMap;
+
+use apiserver_types::{JsonPatch, JsonPatchOperation};
+use serde_json::Value;
+use serde_saphyr::{DuplicateKeyPolicy, Options};
+
+use super::variable_path;
+use crate::go_template::Template;
+
+/// Result that enables a patch.
+const ENABLED: &str = "true";
+
+/// Reports whether a patch is enabled for these variables.
+pub(super) fn is_enabled(
+    condition: Option<&str>,
+    variables: &BTreeMap<String, Value>,
+) -> Result<bool, String> {
+    let Some(condition) = condition else { return Ok(true) };
+    Ok(render("enabledIf", condition, variables)?.trim() == ENABLED)
+}
+
+/// Returns the value of an operation.
+pub(super) fn value(operation: &JsonPatch, variables: &BTreeMap<String, Value>) -> Result<Value, String> {
+    if operation.op == JsonPatchOperation::Remove {
+        return Ok(Value::Null);
+    }
+    match (&operation.value, &operation.value_from) {
+        (Some(value), None) => Ok(value.0.clone()),
+        (None, Some(from)) => match (&from.variable, &from.template) {
+            (Some(path), None) => variable_path::value(path, variables).cloned(),
+            (None, Some(template)) => {
+                let text = render("valueFrom.template", template, variables)?;
+                yaml(&text)
+            }
+            _ => Err("valueFrom must set either variable or template".to_owned()),
+        },
+        _ => Err("one of value and valueFrom must be set".to_owned()),
+    }
+}
+
+fn render(name: &str, text: &str, variables: &BTreeMap<String, Value>) -> Result<String, String> {
+    let template = Template::parse(name, text).map_err(|error| error.to_string())?;
+    let data = Value::Object(variables.iter().map(|(name, value)| (name.clone(), value.clone())).collect());
+    template.render(&data).map_err(|error| error.to_string())
+}
+
+/// Parses rendered text. Empty text is null.
+fn yaml(text: &str) -> Result<Value, String> {
+    if text.trim().is_empty() {
+        return Ok(Value::Null);
+    }
+    serde_saphyr::from_str_with_options(text, options()).map_err(|error| {
+        let error = error.to_string();
+        format!("the rendered template is no YAML: {}", error.lines().next().unwrap_or_default())
+    })
+}
+
+/// Returns the options of rendered text. With them it has the value that `sigs.k8s.io/yaml` gives it.
+fn options() -> Options {
+    let mut options = Options::default();
+    options.duplicate_keys = DuplicateKeyPolicy::LastWins;
+    options.legacy_octal_numbers = true;
+    options
+}

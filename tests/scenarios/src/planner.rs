@@ -1,0 +1,36 @@
+//! Planner of rollouts that reads the world's own API.
+
+use std::sync::{Arc, Weak};
+
+use apiserver_access::User;
+use apiserver_http::{ApiServer, InProcess};
+use apiserver_registry::{PlanFailure, Planner};
+use async_trait::async_trait;
+use controllers_reconcilers::planner::{self, PlanError};
+use kube::Client;
+use serde_json::Value;
+
+/// Planner of a world.
+#[derive(Debug)]
+pub(crate) struct OwnPlanner(Weak<ApiServer>);
+
+impl OwnPlanner {
+    /// Creates the planner of a server.
+    pub(crate) fn new(server: &Arc<ApiServer>) -> Self {
+        Self(Arc::downgrade(server))
+    }
+}
+
+#[async_trait]
+impl Planner for OwnPlanner {
+    async fn plan(&self, kind: &str, changed: Value, stored: Value) -> Result<Value, PlanFailure> {
+        let ending = || PlanFailure::Unavailable("the server is ending".to_owned());
+        let server = self.0.upgrade().ok_or_else(ending)?;
+        let own = InProcess::new(Arc::clone(&server), User::controller(planner::IDENTITY));
+        let context = planner::context(Client::new(own, "default"), crate::running::kinds(&server));
+        planner::plan(&context, kind, changed, stored).await.map_err(|error| match error {
+            PlanError::Invalid(field, message) => PlanFailure::Invalid(field, message),
+            PlanError::Unavailable(message) => PlanFailure::Unavailable(message),
+        })
+    }
+}
