@@ -140,7 +140,11 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Duration;
 
-    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
+    use rcgen::{
+        BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType, IsCa,
+        KeyIdMethod, KeyPair, RevokedCertParams, SerialNumber, date_time_ymd,
+    };
+    use rustls::pki_types::CertificateRevocationListDer;
 
     use super::*;
     use crate::revocation::Revocation;
@@ -257,6 +261,53 @@ mod tests {
         assert_eq!(*PeerCertificate::new(&chain, Arc::clone(&pools)).peer(), Peer::Untrusted);
         pools.revoke(Revocations::default());
         assert!(certificate.peer().identity().is_some(), "the revocation was deleted");
+    }
+
+    /// Returns a list of an issuer that revokes the certificate with this serial number. Its next update is overdue.
+    fn crl(issuer: &Issuer, serial: &[u8]) -> CertificateRevocationListDer<'static> {
+        let revoked = RevokedCertParams {
+            serial_number: SerialNumber::from_slice(serial),
+            revocation_time: date_time_ymd(2030, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2030, 1, 1),
+            next_update: date_time_ymd(2031, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: vec![revoked],
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        list.signed_by(issuer).unwrap().der().clone()
+    }
+
+    #[test]
+    fn a_revocation_list_applies_to_the_certificates_of_its_issuer() {
+        let (own, other) = (authority("clients"), authority("others"));
+        let (pools, _) = pools(&own);
+        let chain = [leaf(&own, 2036)];
+        let serial = X509Certificate::from_der(&chain[0]).unwrap().1.raw_serial().to_vec();
+        let certificate = PeerCertificate::new(&chain, Arc::clone(&pools));
+        let roots = [own.der().clone(), other.der().clone()];
+        let apply = |crls: &[CertificateRevocationListDer<'static>]| {
+            pools.replace(CertificatePools::with_crls(&roots, &[], &[], crls).unwrap());
+        };
+        apply(&[crl(&other, &serial)]);
+        assert!(certificate.peer().identity().is_some(), "the list is of another CA");
+        apply(&[crl(&other, &serial), crl(&own, &[5])]);
+        assert!(certificate.peer().identity().is_some(), "the list names another certificate");
+        apply(&[crl(&other, &serial), crl(&own, &serial)]);
+        assert_eq!(*certificate.peer(), Peer::Lapsed);
+        assert_eq!(*PeerCertificate::new(&chain, Arc::clone(&pools)).peer(), Peer::Untrusted);
+        apply(&[]);
+        assert!(certificate.peer().identity().is_some(), "the list was removed");
+        let damaged = [CertificateRevocationListDer::from(vec![1])];
+        let two = [crl(&own, &[5]), crl(&own, &serial)];
+        for unusable in [&damaged[..], &two[..]] {
+            let error = CertificatePools::with_crls(&roots, &[], &[], unusable).unwrap_err().to_string();
+            assert!(error.starts_with("a certificate revocation list cannot be used: "), "{error}");
+        }
     }
 
     #[test]

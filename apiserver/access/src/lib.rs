@@ -33,4 +33,6 @@ pub use peer::{CertificatePools, Peer, PeerIdentity, PoolError};
 pub use policy::{Grant, LocalPolicy};
 pub use revocation::{RevocableCertificate, Revocation, Revocations};
 pub use token_hash::{TokenHash, TokenHasher};
-pub use user::{BREAK_GLASS, CREDENTIAL_ID, MACHINES, OWN_EXTRA, REALM, Realm, UNSCOPED, UNVERIFIED, User};
+pub use user::{
+    BREAK_GLASS, CREDENTIAL_ID, IDENTITY_STALE, MACHINES, OWN_EXTRA, REALM, Realm, UNSCOPED, UNVERIFIED, User,
+};

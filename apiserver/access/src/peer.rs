@@ -9,19 +9,25 @@ use std::sync::{Arc, OnceLock};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use rustls::RootCertStore;
-use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use x509_parser::prelude::{FromDer, X509Certificate};
+use x509_parser::prelude::{CertificateRevocationList, FromDer, X509Certificate};
 
 use crate::authenticator::{LastReport, RequestHeaders};
 use crate::revocation::RevocableCertificate;
 use crate::user::{MASTERS, User};
 
-/// Error of a pool: a certificate in it cannot be used.
+/// Error of a pool.
 #[derive(Debug, thiserror::Error)]
-#[error("a CA certificate cannot be used: {0}")]
-pub struct PoolError(String);
+pub enum PoolError {
+    /// A certificate in it cannot be used.
+    #[error("a CA certificate cannot be used: {0}")]
+    Certificate(String),
+    /// A list of revoked certificates cannot be used.
+    #[error("a certificate revocation list cannot be used: {0}")]
+    RevocationList(String),
+}
 
 /// Pools of client CAs.
 #[derive(Debug, Clone, Default)]
@@ -57,10 +63,26 @@ impl CertificatePools {
         request_header: &[CertificateDer<'static>],
         host: &[CertificateDer<'static>],
     ) -> Result<Self, PoolError> {
+        Self::with_crls(client, request_header, host, &[])
+    }
+
+    /// Creates pools that refuse the certificates that a certificate revocation list names. A list applies to the CA that
+    /// has signed it, also after its next update is due. A CA without a list revokes nothing.
+    ///
+    /// # Errors
+    /// As [`CertificatePools::new`], and [`PoolError`] if a list cannot be read, or if two lists are of the same name of a
+    /// CA.
+    pub fn with_crls(
+        client: &[CertificateDer<'static>],
+        request_header: &[CertificateDer<'static>],
+        host: &[CertificateDer<'static>],
+        crls: &[CertificateRevocationListDer<'static>],
+    ) -> Result<Self, PoolError> {
+        check_issuers(crls)?;
         let front_proxy_keys = keys(request_header)?;
         let user_keys = &keys(client)? | &keys(host)?;
         let (mut shared, mut shared_names) = (Vec::new(), Vec::new());
-        let mut without_shared = |pool: &[CertificateDer<'static>]| -> Result<_, PoolError> {
+        let mut without_shared = |pool: &[CertificateDer<'static>]| -> Result<Vec<_>, PoolError> {
             let mut others = Vec::new();
             for ca in pool {
                 let read = read(ca)?;
@@ -70,15 +92,17 @@ impl CertificatePools {
                     others.push(ca.clone());
                 }
             }
-            verifier(&others)
+            Ok(others)
         };
-        let (client, host) = (without_shared(client)?, without_shared(host)?);
+        let client = verifier(&without_shared(client)?, crls)?;
+        let host = verifier(&without_shared(host)?, crls)?;
         for ca in request_header {
             if user_keys.contains(&key(&read(ca)?)) {
                 shared.push(ca.clone());
             }
         }
-        let (request_header, shared) = (verifier(request_header)?, verifier(&shared)?);
+        // A certificate of a shared CA stays recognizable as one.
+        let (request_header, shared) = (verifier(request_header, crls)?, verifier(&shared, &[])?);
         let headers = Arc::default();
         Ok(Self { client, request_header, host, shared, shared_names, headers })
     }
@@ -164,7 +188,9 @@ impl Peer {
 type Key = Vec<u8>;
 
 fn read<'a>(ca: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, PoolError> {
-    X509Certificate::from_der(ca).map(|(_, read)| read).map_err(|error| PoolError(error.to_string()))
+    X509Certificate::from_der(ca)
+        .map(|(_, read)| read)
+        .map_err(|error| PoolError::Certificate(error.to_string()))
 }
 
 fn key(ca: &X509Certificate<'_>) -> Key {
@@ -175,16 +201,35 @@ fn keys(pool: &[CertificateDer<'static>]) -> Result<BTreeSet<Key>, PoolError> {
     pool.iter().map(|ca| read(ca).map(|read| key(&read))).collect()
 }
 
-fn verifier(roots: &[CertificateDer<'static>]) -> Result<Option<Arc<dyn ClientCertVerifier>>, PoolError> {
+/// Checks that no name of a CA has two lists: the verifier would use the first one, and ignore the other.
+fn check_issuers(crls: &[CertificateRevocationListDer<'static>]) -> Result<(), PoolError> {
+    let mut issuers = BTreeSet::new();
+    for crl in crls {
+        let (_, list) = CertificateRevocationList::from_der(crl)
+            .map_err(|error| PoolError::RevocationList(error.to_string()))?;
+        if !issuers.insert(list.issuer().as_raw().to_vec()) {
+            let why = format!("there are two lists of {}, of which only one could apply", list.issuer());
+            return Err(PoolError::RevocationList(why));
+        }
+    }
+    Ok(())
+}
+
+fn verifier(
+    roots: &[CertificateDer<'static>],
+    crls: &[CertificateRevocationListDer<'static>],
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, PoolError> {
     if roots.is_empty() {
         return Ok(None);
     }
     let mut store = RootCertStore::empty();
     for root in roots {
-        store.add(root.clone()).map_err(|error| PoolError(error.to_string()))?;
+        store.add(root.clone()).map_err(|error| PoolError::Certificate(error.to_string()))?;
     }
-    let verifier = WebPkiClientVerifier::builder(Arc::new(store)).build();
-    verifier.map(Some).map_err(|error| PoolError(error.to_string()))
+    let builder = WebPkiClientVerifier::builder(Arc::new(store)).with_crls(crls.iter().cloned());
+    // Only the lists can be wrong: there are roots.
+    let verifier = builder.allow_unknown_revocation_status().build();
+    verifier.map(Some).map_err(|error| PoolError::RevocationList(error.to_string()))
 }
 
 /// Content of the object identifier of a description: 2.5.4.13.

@@ -51,6 +51,10 @@ pub const BREAK_GLASS: &str = "capstan.dev/break-glass";
 /// Extra attribute that names the objects of a token which could not be verified. It takes permissions, and gives none.
 pub const UNVERIFIED: &str = "capstan.dev/unverified";
 
+/// Extra attribute of a user of Keystone while Keystone does not answer: the age of its last answer about the token, in
+/// seconds.
+pub const IDENTITY_STALE: &str = "capstan.dev/identity-stale";
+
 /// Extra attribute of a user of Keystone whose token has no scope. It takes permissions, and gives none.
 pub const UNSCOPED: &str = "capstan.dev/unscoped";
 

@@ -7,12 +7,13 @@
 //!
 //! A request to the token endpoint proves its right by a token in its body, and leaves the chain before authentication.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use apiserver_access::Authenticated;
+use apiserver_access::{Authenticated, IDENTITY_STALE, User};
 use apiserver_machinery::resource::Resource;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use bytes::Bytes;
@@ -235,6 +236,7 @@ where
     scope.open_span(&head.headers, caller(connection, &found));
     let Authenticated { user, is_proxied: proxied } = found.inspect_err(|_| scope.rejected_early())?;
     scope.set_user(&user, &info);
+    note_stale_identity(scope, &user);
     if scope.records_bodies() {
         scope.set_resource(info.resource().and_then(|path| find(server, path)));
     }
@@ -300,6 +302,15 @@ fn caller(connection: &Connection, found: &ApiResult<Authenticated>) -> Caller {
         Ok(found) if !found.user.is_anonymous() => Caller::Known,
         _ => Caller::Unknown,
     }
+}
+
+/// Notes for the response and for the audit log that the user is known from an earlier answer of Keystone.
+fn note_stale_identity(scope: &mut RequestScope, user: &User) {
+    let Some(age) = authentication::stale_identity(user) else { return };
+    if scope.is_recorded() {
+        scope.annotate(BTreeMap::from([(IDENTITY_STALE.to_owned(), age.to_owned())]));
+    }
+    scope.warn(format!("Keystone does not answer; the user is known by its answer of {age} s ago"));
 }
 
 /// Runs authorization as a step of the request's span.

@@ -3,8 +3,12 @@
 
 mod server;
 
-use serde_json::json;
-use server::{DELEGATOR, REVIEWER, Server};
+use std::sync::Arc;
+
+use apiserver_access::{Attributes, Authorizer, Chain, Decision, IDENTITY_STALE, LocalPolicy, Realm, User};
+use apiserver_http::{AuditFile, AuditLog, Settings};
+use serde_json::{Value, json};
+use server::{DELEGATOR, REVIEWER, Server, Setup};
 
 const AUTHORIZATION: &str = "/apis/authorization.k8s.io/v1";
 const SELF: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
@@ -216,6 +220,24 @@ async fn invalid_access_reviews_are_refused() {
              time as requirements",
         ),
         (
+            json!({"spec": {"resourceAttributes": {"fieldSelector": {"requirements": [{"operator": "Exists"}]}}}}),
+            422,
+            "spec.resourceAttributes.fieldSelector.requirements[0].key: Required value: must be specified",
+        ),
+        (
+            json!({"spec": {"resourceAttributes": {"fieldSelector": {"requirements": [{"key": "a", "operator": "In"}]}}}}),
+            422,
+            "spec.resourceAttributes.fieldSelector.requirements[0].values: Required value: must be specified when \
+             `operator` is 'In' or 'NotIn'",
+        ),
+        (
+            json!({"spec": {"resourceAttributes": {"labelSelector": {"requirements": [
+                {"key": "a", "operator": "Exists", "values": ["b"]}]}}}}),
+            422,
+            "spec.resourceAttributes.labelSelector.requirements[0].values: Forbidden: may not be specified when \
+             `operator` is 'Exists' or 'DoesNotExist'",
+        ),
+        (
             json!({"metadata": {"name": "x"}, "spec": {"resourceAttributes": {}}}),
             422,
             "metadata: Invalid value: {\"name\":\"x\"}: must be empty",
@@ -231,6 +253,47 @@ async fn invalid_access_reviews_are_refused() {
         let (code, answer) = server.post(&path, &body).await;
         assert_eq!(code, expected, "{body}: {answer}");
         assert!(answer["message"].as_str().unwrap().contains(text), "{body}: {answer}");
+    }
+}
+
+/// Authorizer whose reason has the selectors of the request.
+#[derive(Debug)]
+struct Selectors;
+
+#[async_trait::async_trait]
+impl Authorizer for Selectors {
+    async fn authorize(&self, attributes: &Attributes) -> Decision {
+        Decision::NoOpinion(format!("{}|{}", attributes.field_selector, attributes.label_selector))
+    }
+}
+
+#[tokio::test]
+async fn authorizers_get_the_selectors_of_a_review() {
+    let authorizer: Arc<dyn Authorizer> =
+        Arc::new(Chain(vec![Arc::new(LocalPolicy::default()), Arc::new(Selectors)]));
+    let server = Server::start_with(Setup { authorizer, ..Setup::default() }).await.seen_by("bob", &[]);
+    let path = format!("{AUTHORIZATION}/selfsubjectaccessreviews");
+    let in_a = json!({"requirements": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]});
+    for (fields, labels, reason, error) in [
+        (
+            json!({"rawSelector": "metadata.name=a"}),
+            json!({"rawSelector": "b in (c)"}),
+            "metadata.name=a|b in (c)",
+            None,
+        ),
+        (
+            in_a,
+            json!({"rawSelector": "b in"}),
+            "metadata.name=a|",
+            Some("spec.resourceAttributes.labelSelector ignored due to parse error"),
+        ),
+    ] {
+        let ask = json!({"spec": {"resourceAttributes": {"verb": "list", "resource": "gadgets",
+            "fieldSelector": fields, "labelSelector": labels}}});
+        let (code, answer) = server.post(&path, &ask).await;
+        let status = &answer["status"];
+        assert_eq!((code, &status["reason"]), (201, &json!(reason)), "{answer}");
+        assert_eq!(status["evaluationError"].as_str(), error, "{answer}");
     }
 }
 
@@ -277,4 +340,31 @@ async fn impersonation_requires_permission() {
     assert_eq!(answer.headers()["x-content-type-options"], "nosniff", "it quotes what was asked");
     let (_, answer) = server.seen_by("bob", &[]).send("FOO", "/x", &[], "").await;
     assert_eq!(answer["message"], "forbidden: User \"bob\" cannot foo path \"/x\"");
+}
+
+#[tokio::test]
+async fn a_user_who_is_known_by_an_earlier_answer_of_keystone_gets_a_warning() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("audit.log");
+    let audit = AuditLog::to_file(AuditFile::open(&file, 1_000_000, 1).unwrap(), Vec::new()).unwrap();
+    let settings = Settings { audit: Some(audit.clone()), ..Settings::default() };
+    let server = Server::start_with(Setup { settings, ..Setup::default() }).await;
+    let stale = "299 - \"Keystone does not answer; the user is known by its answer of 75 s ago\"";
+    for (name, realm, expected) in [("demo", Realm::Keystone, Some(stale)), ("other", Realm::Host, None)] {
+        let mut user = User::authenticated(name, []).in_realm(realm);
+        user.extra.insert(IDENTITY_STALE.to_owned(), vec!["75".to_owned()]);
+        let answer = server.as_user(user).request("POST", SELF, &[], "{}").await;
+        assert_eq!(answer.status(), 201, "{name}");
+        let warning = answer.headers().get("warning").map(|value| value.to_str().unwrap());
+        assert_eq!(warning, expected, "{name}");
+    }
+    audit.flush();
+    let events = std::fs::read_to_string(&file).unwrap();
+    let events: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let age_of = |name: &str| {
+        let is_end =
+            |event: &&Value| event["stage"] == "ResponseComplete" && event["user"]["username"] == name;
+        events.iter().find(is_end).unwrap()["annotations"][IDENTITY_STALE].clone()
+    };
+    assert_eq!((age_of("demo"), age_of("other")), (json!("75"), Value::Null));
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use apiserver_access::{ReviewFailed, TokenHash, TokenHasher, TokenSource, User};
+use apiserver_access::{IDENTITY_STALE, ReviewFailed, TokenHash, TokenHasher, TokenSource, User};
 use async_trait::async_trait;
 use aws_lc_rs::error::Unspecified;
 use jiff::Timestamp;
@@ -35,9 +35,6 @@ const AT_ONCE: usize = 32;
 
 /// Longest wait for a place among them.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
-
-/// Attribute of a user that is known from an earlier answer: its age in seconds.
-const AGE: &str = "capstan.dev/identity-stale";
 
 /// Answer of Keystone.
 #[derive(Debug, Clone)]
@@ -158,7 +155,7 @@ impl TokenSource for KeystoneTokens {
             }
         };
         if !answer.is_fresh() {
-            user.extra.insert(AGE.to_owned(), vec![answer.at.elapsed().as_secs().to_string()]);
+            user.extra.insert(IDENTITY_STALE.to_owned(), vec![answer.at.elapsed().as_secs().to_string()]);
         }
         Ok(Some(user))
     }

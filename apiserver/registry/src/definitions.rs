@@ -2,6 +2,7 @@
 
 use apiserver_machinery::resource::{Registry, Resource};
 use apiserver_machinery::strategy::Strategy;
+use apiserver_types::{Described, OpenStackClusterIdentity};
 use serde_json::{Map, Value, json};
 
 use crate::providers::CORE;
@@ -11,6 +12,9 @@ const OWN_GROUP: &str = "capstan.dev";
 
 /// Label value of clusterctl's own kind.
 pub(crate) const INVENTORY: &str = "inventory";
+
+/// Label of a kind whose objects clusterctl moves although no Cluster owns them.
+const MOVED: &str = "clusterctl.cluster.x-k8s.io/move";
 
 /// Creation time of the objects that the server defines. They have none, and kubectl shows an invalid age without it.
 pub(crate) const EPOCH: &str = "1970-01-01T00:00:00Z";
@@ -72,6 +76,10 @@ fn labels(kind: &Resource, versions: &[&Resource]) -> Map<String, Value> {
         return labels;
     }
     labels.insert("cluster.x-k8s.io/provider".to_owned(), provider.into());
+    // Clusters of all namespaces name an identity. Without it, a moved Cluster has no credentials.
+    if kind.plural == OpenStackClusterIdentity::DESCRIPTOR.plural {
+        labels.insert(MOVED.to_owned(), "".into());
+    }
     // Contract version of each of our versions; there are two, both betas.
     for version in versions.iter().filter(|version| version.version.contains("beta")) {
         labels.insert(format!("cluster.x-k8s.io/{}", version.version), version.version.clone().into());

@@ -154,6 +154,8 @@ async fn invalid_actions_are_refused_with_the_reason() {
         ("m1/upgrade", json!({"version": "v1.32.0"}), 422, "version"),
         ("m1/upgrade", json!({"version": "v1.31.0", "strategy": "Never"}), 422, "strategy"),
         ("m1/reboot", json!({"softTimeoutSeconds": 0}), 422, "softTimeoutSeconds"),
+        ("m1/drain", json!({"timeoutSeconds": 59}), 422, "timeoutSeconds"),
+        ("m1/uncordon", json!({"kind": "MachineCordon"}), 400, ""),
         ("m2/reboot", json!({}), 422, "spec.infrastructureRef.kind"),
         ("m1/reboot", json!({"hard": true}), 400, ""),
         ("m1/reboot", json!({"kind": "MachineUpgrade"}), 400, ""),
@@ -203,11 +205,30 @@ async fn actions_are_in_discovery_and_openapi() {
     assert_eq!(schema["required"], json!(["version"]));
 }
 
+#[tokio::test]
+async fn the_actions_on_a_node_have_defaults_that_harm_least() {
+    let table = [
+        ("drain", "Drain", json!({"drain": {"dryRun": false, "force": false, "uncordonOnFailure": true}})),
+        ("uncordon", "Uncordon", json!({"uncordon": {"force": false}})),
+    ];
+    for (subresource, action, mut spec) in table {
+        let server = start().await;
+        let may = format!("create machines/{subresource}");
+        let path = format!("{MACHINES}/m1/{subresource}");
+        let (code, made) = server.with(&[may.as_str()], "POST", &path, &Value::Null).await;
+        spec["action"] = json!(action);
+        spec["machineName"] = json!("m1");
+        spec["requestedBy"] = json!({"username": "bob", "groups": [may, "system:authenticated"]});
+        assert_eq!((code, &made["spec"]), (201, &spec), "{made}");
+    }
+}
+
 /// Subresource, value of `spec.action`, and kind of the body of each action without parameters.
 const WITHOUT_PARAMETERS: &[(&str, &str, &str)] = &[
     ("poweroff", "PowerOff", "MachinePowerOff"),
     ("poweron", "PowerOn", "MachinePowerOn"),
     ("retire", "Retire", "MachineRetire"),
+    ("cordon", "Cordon", "MachineCordon"),
 ];
 
 #[tokio::test]

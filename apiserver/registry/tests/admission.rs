@@ -19,8 +19,10 @@ const OBJECTS: [&str; 5] = [
 
 fn objects() -> Vec<Value> {
     let mut objects: Vec<Value> = OBJECTS.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
-    // The sample has every field, and therefore the parameters of two actions.
-    objects[4]["spec"].as_object_mut().unwrap().remove("upgrade");
+    // The sample has every field, and therefore the parameters of all actions.
+    for field in ["upgrade", "uncordon", "drain"] {
+        objects[4]["spec"].as_object_mut().unwrap().remove(field);
+    }
     objects.push(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}));
     objects.push(json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
         "metadata": {"name": "s", "namespace": "team-a"}, "data": {"tls.crt": "YQ==", "tls.key": "Yg=="},

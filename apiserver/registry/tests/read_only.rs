@@ -37,6 +37,10 @@ async fn a_definition_has_what_clients_look_up_before_they_read_objects() {
     ] {
         assert_eq!(labels[label], value, "{label}");
     }
+    assert!(labels["clusterctl.cluster.x-k8s.io/move"].is_null(), "{labels}");
+    let identities = "openstackclusteridentities.infrastructure.cluster.x-k8s.io";
+    let identities = get(&server, &format!("{DEFINITIONS}/{identities}")).await;
+    assert_eq!(identities["metadata"]["labels"]["clusterctl.cluster.x-k8s.io/move"], "");
     let versions = definition["spec"]["versions"].as_array().unwrap();
     let seen: Vec<(&Value, &Value)> = versions.iter().map(|it| (&it["name"], &it["storage"])).collect();
     assert_eq!(seen, [(&json!("v1beta2"), &json!(true)), (&json!("v1beta1"), &json!(false))]);

@@ -2,6 +2,7 @@
 //! and the loss of a disk. The leader writes them, and all replicas read them.
 
 mod admission;
+mod heartbeat;
 mod issuers;
 mod keeper;
 mod mirror;
@@ -126,11 +127,18 @@ impl HostCopies {
             return Ok(Restored { uid, is_replaced: true, ..Restored::default() });
         }
         let proxy: Option<StoredProxy> = self.values.read(FRONT_PROXY, ONLY).await?;
-        let contact: Option<i64> = self.values.read(HEARTBEAT, ONLY).await?;
+        let behind = self.behind().await?;
+        if behind.is_positive() {
+            tracing::warn!(
+                seconds = behind.as_secs(),
+                "the clock of this machine is behind that of a replica: the copies of the host cluster's data count as older \
+                 by as much; compare it with NTP, and run `capstan doctor`"
+            );
+        }
         Ok(Restored {
             proxy: proxy.map(FrontProxy::from),
             namespaces: self.values.list(NAMESPACES).await?,
-            contact: contact.and_then(|seconds| Timestamp::from_second(seconds).ok()),
+            contact: self.heartbeat(ONLY).await?,
             uid,
             version: self.values.read(PIN, VERSION).await?,
             is_replaced: false,

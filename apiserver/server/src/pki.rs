@@ -15,7 +15,7 @@ use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use crate::subject;
@@ -314,6 +314,19 @@ pub(crate) fn certificates(pem: &str, what: &str) -> anyhow::Result<Vec<Certific
     let found = found.with_context(|| format!("{what}: not valid PEM"))?;
     if found.is_empty() {
         bail!("{what}: holds no certificate");
+    }
+    Ok(found)
+}
+
+/// Parses the certificate revocation lists in a PEM text. Errors begin with `what`.
+pub(crate) fn revocation_lists(
+    pem: &str,
+    what: &str,
+) -> anyhow::Result<Vec<CertificateRevocationListDer<'static>>> {
+    let found: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(pem.as_bytes()).collect();
+    let found = found.with_context(|| format!("{what}: not valid PEM"))?;
+    if found.is_empty() {
+        bail!("{what}: holds no certificate revocation list");
     }
     Ok(found)
 }

@@ -1,20 +1,33 @@
 //! Revocations of client certificates, as their objects in the store say.
 
+mod stored;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use apiserver_access::{Revocation, Revocations, User};
 use apiserver_http::{ApiServer, Check, InProcess, ReloadableTls};
+use apiserver_machinery::store::ObjectStore;
 use apiserver_types::{CertificateRevocation, Described};
 use controllers_runtime::PolicyRule;
 use futures::StreamExt;
-use jiff::Timestamp;
+use futures::stream::BoxStream;
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::reflector::Store;
+use kube::runtime::reflector::store::Writer;
 use kube::runtime::utils::Backoff;
-use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt, reflector, watcher::watcher};
+use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
 use storage_contract::Outage;
 use tokio_util::sync::CancellationToken;
+
+use self::stored::StoredRevocation;
 
 /// Identity that reads the revocations.
 pub(crate) const IDENTITY: &str = "certificate-revocations";
@@ -31,6 +44,9 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// Time after the start in which a failure is no reason for a warning: the server loads its objects.
 const EARLY: Duration = Duration::from_secs(5);
+
+/// Time limit of a read of the store after a failure. With [`PAUSE`], it is less than a second.
+const LIMIT: Duration = Duration::from_millis(500);
 
 /// Backoff of which each pause is [`PAUSE`]: the requests stay in the process.
 #[derive(Debug)]
@@ -54,8 +70,76 @@ pub(crate) fn check(tls: Arc<ReloadableTls>) -> Check {
     Check { name: "certificate-revocations", is_well: Arc::new(move || tls.has_revocations()) }
 }
 
-/// Applies the revocations and each change of them, until `shutdown`. While they cannot be read, the last ones apply.
-pub(crate) async fn follow(server: Arc<ApiServer>, tls: Arc<ReloadableTls>, shutdown: CancellationToken) {
+/// Metrics of the revocations. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RevocationMetrics {
+    unreadable: Gauge,
+}
+
+impl RevocationMetrics {
+    /// Registers the metrics.
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "capstan_certificate_revocations_unreadable",
+            "CertificateRevocations of which a part cannot be read",
+            self.unreadable.clone(),
+        );
+    }
+}
+
+/// Revocations in force, and the errors of those that cannot be read.
+struct InForce {
+    tls: Arc<ReloadableTls>,
+    metrics: RevocationMetrics,
+    last: Option<Vec<Revocation>>,
+    errors: BTreeSet<String>,
+}
+
+impl InForce {
+    fn new(tls: Arc<ReloadableTls>, metrics: RevocationMetrics) -> Self {
+        Self { tls, metrics, last: None, errors: BTreeSet::new() }
+    }
+
+    /// Applies all revocations. Each error is logged once.
+    fn replace(&mut self, all: impl IntoIterator<Item = StoredRevocation>) {
+        let (mut selections, mut errors) = (Vec::new(), BTreeSet::new());
+        for StoredRevocation { selection, error } in all {
+            selections.extend(selection);
+            errors.extend(error);
+        }
+        for error in errors.difference(&self.errors) {
+            tracing::error!(error = error.as_str(), "a certificate revocation cannot be read");
+        }
+        self.metrics.unreadable.set(i64::try_from(errors.len()).unwrap_or(i64::MAX));
+        self.errors = errors;
+        // Each connection verifies its certificate again after a change.
+        if self.last.as_ref() != Some(&selections) {
+            self.tls.revoke(selections.iter().cloned().collect());
+            self.last = Some(selections);
+        }
+    }
+
+    /// Applies more revocations beside those in force, of which none ends. Before the first complete read, it does nothing:
+    /// others may be missing.
+    fn extend(&mut self, more: impl IntoIterator<Item = StoredRevocation>) {
+        let Some(last) = &self.last else { return };
+        let known = last.iter().cloned().map(|it| StoredRevocation { selection: Some(it), error: None });
+        let errors = self.errors.iter().cloned();
+        let errors = errors.map(|error| StoredRevocation { selection: None, error: Some(error) });
+        let is_new = |it: &StoredRevocation| it.selection.as_ref().is_none_or(|it| !last.contains(it));
+        let all: Vec<_> = known.chain(errors).chain(more.into_iter().filter(is_new)).collect();
+        self.replace(all);
+    }
+}
+
+/// Applies the revocations and each change of them, until `shutdown`. While they cannot be read, the last ones apply. One
+/// that cannot be decoded makes the list or the watch fail. Then the server reads all of them from the store.
+pub(crate) async fn follow(
+    server: Arc<ApiServer>,
+    tls: Arc<ReloadableTls>,
+    metrics: RevocationMetrics,
+    shutdown: CancellationToken,
+) {
     let kind = CertificateRevocation::DESCRIPTOR;
     let is_served =
         server.registry().stored().iter().any(|it| it.group == kind.group && it.kind == kind.kind);
@@ -63,54 +147,67 @@ pub(crate) async fn follow(server: Arc<ApiServer>, tls: Arc<ReloadableTls>, shut
         tls.revoke(Revocations::default());
         return shutdown.cancelled().await;
     }
-    let client = Client::new(InProcess::new(server, User::controller(IDENTITY)), "default");
-    let api: Api<CertificateRevocation> = Api::all(client);
-    let (store, writer) = reflector::store();
-    let changes = watcher(api, watcher::Config::default()).backoff(ConstantBackoff).reflect(writer);
-    let mut changes = std::pin::pin!(changes);
+    let objects = Arc::clone(server.objects());
+    let (store, mut changes) = watch(server);
+    let mut in_force = InForce::new(Arc::clone(&tls), metrics);
     let (started, mut outage) = (Instant::now(), Outage::default());
+    // Set after a failure: the watch may be behind what was read from the store, or lack an object.
+    let mut is_partial = false;
     while let Some(Some(change)) = shutdown.run_until_cancelled(changes.next()).await {
-        match change {
-            Ok(Event::Apply(_) | Event::Delete(_) | Event::InitDone) => {
-                let all = store.state();
-                tls.revoke(all.iter().filter_map(|object| revocation(object)).collect());
+        let error = match change {
+            Ok(Event::Init | Event::InitApply(_)) => continue,
+            Ok(Event::InitDone) => {
+                is_partial = false;
+                None
             }
-            Ok(Event::Init | Event::InitApply(_)) => {}
-            Err(error) if !tls.has_revocations() && started.elapsed() >= EARLY && outage.should_log() => {
+            Ok(Event::Apply(_) | Event::Delete(_)) => None,
+            Err(error) => {
+                is_partial = true;
+                Some(error)
+            }
+        };
+        let stored = if is_partial { read_store(&objects, &shutdown).await } else { None };
+        match (stored, error) {
+            (Some(all), _) => in_force.replace(all),
+            // The watch may lack a revocation that was read from the store.
+            (None, None) if is_partial => in_force.extend(store.state().iter().map(|object| read(object))),
+            (None, None) => in_force.replace(store.state().iter().map(|object| read(object))),
+            (None, Some(error))
+                if !tls.has_revocations() && started.elapsed() >= EARLY && outage.should_log() =>
+            {
                 tracing::warn!(%error, "certificate revocations cannot be read; client certificates get 503 until then");
             }
-            Err(error) => tracing::debug!(%error, "certificate revocations cannot be read; retrying"),
+            (None, Some(error)) => {
+                tracing::debug!(%error, "certificate revocations cannot be read; retrying");
+            }
         }
     }
 }
 
-/// Returns the selection of an object; `None` if it selects nothing, which validation refuses.
-fn revocation(object: &CertificateRevocation) -> Option<Revocation> {
-    let spec = &object.spec;
-    let created = object.metadata.creation_timestamp.as_ref().map(|time| time.0);
-    let issued_before = spec.issued_before.as_ref().and_then(|time| time.0.parse().ok()).or(created);
-    // Without a time, which the server always sets, all certificates of the user or the group are refused.
-    let issued_before = issued_before.map_or(i64::MAX, Timestamp::as_second);
-    if let Some(fingerprint) = &spec.fingerprint {
-        return Some(Revocation::Fingerprint(fingerprint.clone()));
-    }
-    if let Some((issuer, number)) = spec.issuer.as_ref().zip(spec.serial_number.as_ref()) {
-        return Some(Revocation::Serial { issuer: issuer.clone(), number: number.clone() });
-    }
-    if let Some(name) = &spec.user {
-        return Some(Revocation::User { name: name.clone(), issued_before });
-    }
-    let name = spec.group.clone()?;
-    Some(Revocation::Group { name, issued_before })
+/// Watches the objects. They are not typed: one with a wrong field would make the list of all fail.
+fn watch(
+    server: Arc<ApiServer>,
+) -> (Store<DynamicObject>, BoxStream<'static, watcher::Result<Event<DynamicObject>>>) {
+    let kind = CertificateRevocation::DESCRIPTOR;
+    let client = Client::new(InProcess::new(server, User::controller(IDENTITY)), "default");
+    let of_kind = GroupVersionKind::gvk(kind.group, kind.version, kind.kind);
+    let resource = ApiResource::from_gvk_with_plural(&of_kind, kind.plural);
+    let api: Api<DynamicObject> = Api::all_with(client, &resource);
+    let writer = Writer::<DynamicObject>::new(resource);
+    let store = writer.as_reader();
+    let changes = watcher(api, watcher::Config::default()).backoff(ConstantBackoff).reflect(writer);
+    (store, changes.boxed())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Reads all revocations from the store; `None` if it does not answer in time.
+async fn read_store(objects: &ObjectStore, shutdown: &CancellationToken) -> Option<Vec<StoredRevocation>> {
+    let reading = tokio::time::timeout(LIMIT, stored::all(objects));
+    shutdown.run_until_cancelled(reading).await?.ok()?
+}
 
-    #[test]
-    fn the_pause_after_a_failure_never_grows() {
-        let pauses: Vec<Duration> = ConstantBackoff.take(20).collect();
-        assert!(pauses.len() == 20 && pauses.iter().all(|pause| *pause <= Duration::from_millis(500)));
+fn read(object: &DynamicObject) -> StoredRevocation {
+    match serde_json::to_value(object) {
+        Ok(object) => StoredRevocation::read(&object),
+        Err(error) => StoredRevocation::undecodable(&error.to_string()),
     }
 }

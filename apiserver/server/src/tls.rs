@@ -19,12 +19,15 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use self::ends::CertificateEnds;
-use self::texts::{FrontProxyTexts, NamedPemText, PemTexts, ServingTexts, check_client_cas, or_last};
+use self::texts::{
+    FrontProxyTexts, NamedPemText, PemTexts, ServingTexts, check_client_cas, check_client_crls, or_last,
+};
 use crate::authorities::{Known, Purpose};
 use crate::config::ServerConfiguration;
 use crate::pki::{self, Authority};
 use crate::reload_health::ReloadHealth;
 use crate::rereads::Rereads;
+use crate::revocations::RevocationMetrics;
 
 /// Interval at which the files are checked for changes. Certificates are renewed hours before the old one expires.
 const POLL_INTERVAL: Duration = Duration::from_secs(30);
@@ -53,6 +56,7 @@ pub(crate) struct TlsFiles {
     /// Number of client CAs that are not used, because they are CAs of front proxies, too.
     shared_cas: Gauge,
     ends: CertificateEnds,
+    revocations: RevocationMetrics,
 }
 
 /// CA of a server that does not know the CAs of the store yet. No client has a certificate of it.
@@ -87,8 +91,9 @@ impl Sources {
         let last = self.read(temporary.as_ref())?;
         let tls = ReloadableTls::new(last.material()?)
             .map_err(|error| anyhow::anyhow!("cannot set up TLS: {error}"))?;
-        let (health, shared_cas, ends) = Default::default();
-        let files = TlsFiles { sources: self, temporary, tls: Arc::new(tls), last, health, shared_cas, ends };
+        let (tls, health, shared_cas) = (Arc::new(tls), ReloadHealth::default(), Gauge::default());
+        let (ends, revocations) = Default::default();
+        let files = TlsFiles { sources: self, temporary, tls, last, health, shared_cas, ends, revocations };
         files.report_shared_cas();
         files.report_ends();
         Ok(files)
@@ -97,11 +102,11 @@ impl Sources {
     /// Reads the sources. Renews the server's own certificate if it expires soon. A CA that is missing is an error: a
     /// new one would end every kubeconfig.
     fn read(&self, temporary: Option<&Temporary>) -> anyhow::Result<PemTexts> {
-        Ok(PemTexts {
-            serving: self.serving(temporary)?,
-            client_cas: self.client_cas(temporary)?,
-            front_proxy: self.front_proxy(),
-        })
+        let serving = self.serving(temporary)?;
+        let (client_cas, client_crls) = (self.client_cas(temporary)?, self.client_crls()?);
+        check_client_cas(&client_cas)?;
+        check_client_crls(&client_crls, &client_cas)?;
+        Ok(PemTexts { serving, client_cas, client_crls, front_proxy: self.front_proxy() })
     }
 
     /// Reads the sources again. Those that cannot be used are as they were last, and the errors say why.
@@ -110,9 +115,11 @@ impl Sources {
         let serving = or_last(self.serving(temporary), &last.serving, ServingTexts::check, &mut errors);
         let client_cas = self.client_cas(temporary);
         let client_cas = or_last(client_cas, &last.client_cas, |cas| check_client_cas(cas), &mut errors);
+        let check = |crls: &String| check_client_crls(crls, &client_cas);
+        let client_crls = or_last(self.client_crls(), &last.client_crls, check, &mut errors);
         let front_proxy = Ok(self.front_proxy());
         let front_proxy = or_last(front_proxy, &last.front_proxy, FrontProxyTexts::check, &mut errors);
-        (PemTexts { serving, client_cas, front_proxy }, errors)
+        (PemTexts { serving, client_cas, client_crls, front_proxy }, errors)
     }
 
     /// Reads the serving certificates.
@@ -156,6 +163,14 @@ impl Sources {
         };
         let machine_cas = of_store.map(|found| found.bundle(Purpose::Machine)).unwrap_or_default();
         Ok(format!("{}\n{machine_cas}", client_cas.trim_end()))
+    }
+
+    /// Reads the certificate revocation lists; empty without a file. A file without a list is an error: it would revoke
+    /// nothing.
+    fn client_crls(&self) -> anyhow::Result<String> {
+        let Some(path) = &self.configuration.client_crl_file else { return Ok(String::new()) };
+        let text = pki::read(path)?;
+        pki::revocation_lists(&text, "clientCrlFile").map(|_| text)
     }
 
     /// Returns the front proxy of the host cluster: its CAs and headers are those of one state.
@@ -206,6 +221,12 @@ impl TlsFiles {
             self.shared_cas.clone(),
         );
         self.ends.register(metrics);
+        self.revocations.register(metrics);
+    }
+
+    /// Returns the metrics of the revocations of client certificates.
+    pub(crate) fn revocation_metrics(&self) -> RevocationMetrics {
+        self.revocations.clone()
     }
 
     /// Reports the ends of the certificates that are in force.

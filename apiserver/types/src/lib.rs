@@ -26,6 +26,7 @@ mod kubeadm_config_template;
 mod kubeadm_control_plane;
 mod kubeadm_control_plane_template;
 mod label_selector;
+pub mod last_known;
 mod machine;
 mod machine_action;
 mod machine_deployment;

@@ -87,7 +87,7 @@ macro_rules! actions {
             /// Request of a MachineOperation. Immutable except for `cancelRequested`, which can only be set.
             MachineOperationSpec {
                 required {
-                    /// Action on the Machine: Reboot, Upgrade, PowerOff, PowerOn or Retire.
+                    /// Action on the Machine: Reboot, Upgrade, PowerOff, PowerOn, Retire, Cordon, Uncordon or Drain.
                     action: MachineAction,
                     /// Name of the Machine, in the same namespace.
                     #[schemars(length(min = 1, max = 253))]
@@ -147,6 +147,18 @@ actions! {
     PowerOn("poweron", MachinePowerOn: NoParameters) {}
     /// Drains the Node, waits for its volumes, and deletes the Machine.
     Retire("retire", MachineRetire: NoParameters) {}
+    /// Makes the Node unschedulable.
+    Cordon("cordon", MachineCordon: NoParameters) {}
+    /// Makes the Node schedulable again.
+    Uncordon("uncordon", MachineUncordon: UncordonParameters) {
+        /// Parameters of `Uncordon`.
+        uncordon "uncordon": Presence::Defaulted
+    }
+    /// Cordons and drains the Node, which stays cordoned.
+    Drain("drain", MachineNodeDrain: DrainParameters) {
+        /// Parameters of `Drain`.
+        drain "drain": Presence::Defaulted
+    }
 }
 
 wire! {
@@ -185,6 +197,35 @@ wire! {
             /// Upgrade strategy: Auto, Rebuild or Replace. Default: Auto.
             #[schemars(extend("default" = "Auto"))]
             strategy: UpgradeStrategy,
+        }
+    }
+
+    /// Parameters of `Uncordon`.
+    UncordonParameters {
+        optional {
+            /// End the cordon of another client, too. Default: false.
+            #[schemars(extend("default" = false))]
+            force: bool,
+        }
+    }
+
+    /// Parameters of `Drain`.
+    DrainParameters {
+        optional {
+            /// Change nothing, and list in the result the treatment of each Pod. Default: false.
+            #[schemars(extend("default" = false))]
+            dry_run: bool,
+            /// After the time limit, delete the Pods that could not be evicted, against their disruption budgets.
+            /// Default: false.
+            #[schemars(extend("default" = false))]
+            force: bool,
+            /// Time limit of the drain. Unit: seconds. Range: 60 to 86400. Default: `nodeDrainTimeoutSeconds` of the
+            /// Machine, or else one hour.
+            #[schemars(range(min = 60, max = 86400))]
+            timeout_seconds: i32,
+            /// Make the Node schedulable again if the drain fails. Default: true.
+            #[schemars(extend("default" = true))]
+            uncordon_on_failure: bool,
         }
     }
 

@@ -91,6 +91,9 @@ wire! {
             image_id: String,
             /// Human-readable summary of the result.
             message: String,
+            /// Treatment of the Pods of the Node by a drain, of which the operation was a dry run. At most 250 Pods.
+            #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+            pods: Vec<PodVerdict>,
             /// Id of the former server, if the operation replaced the server.
             #[serde(rename = "previousServerID")]
             previous_server_id: String,
@@ -101,9 +104,44 @@ wire! {
             strategy: String,
         }
     }
+
+    /// Treatment of one Pod by a drain.
+    PodVerdict {
+        required {
+            /// Name of the Pod.
+            name: String,
+            /// Namespace of the Pod.
+            namespace: String,
+            /// Treatment: Evict, Refused, Terminating, WaitCompleted or Skip.
+            verdict: PodTreatment,
+        }
+        optional {
+            /// The data of the Pod's emptyDir volumes are lost. Unset: no.
+            loses_empty_dir: bool,
+            /// Human-readable reason, for example the disruption budget that refuses the eviction.
+            message: String,
+            /// No controller creates the Pod again. Unset: one does.
+            unmanaged: bool,
+        }
+    }
 }
 
 words! {
+    /// Treatment of a Pod by a drain.
+    PodTreatment {
+        /// The Pod is evicted.
+        #[default]
+        Evict,
+        /// The API server refuses the eviction now.
+        Refused,
+        /// The Pod is being deleted already, and the drain waits for its end.
+        Terminating,
+        /// The drain waits until the Pod has completed.
+        WaitCompleted,
+        /// The drain leaves the Pod alone.
+        Skip,
+    }
+
     /// Phase of an operation.
     OperationPhase {
         /// The operation waits for its start.

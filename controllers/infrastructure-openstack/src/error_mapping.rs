@@ -5,6 +5,7 @@ use std::{error::Error, time::Duration};
 use bytes::Bytes;
 use controllers_infrastructure::{CloudError, ErrorClass};
 use http::{HeaderMap, Response, StatusCode, header};
+use jiff::Timestamp;
 
 use crate::error_text::{Words, words};
 use crate::transport::SendError;
@@ -75,13 +76,28 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// Returns the innermost source of an error: outer layers only say that a call failed.
+/// Returns the innermost source of an error: outer layers only say that a call failed. It has no present time: a condition
+/// with it would be another one at each attempt.
 pub(crate) fn root_cause(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
-    cause.to_string()
+    let text = cause.to_string();
+    without_present_time(&text).unwrap_or(text)
+}
+
+/// Returns the text with the time at which a certificate ends or begins in place of the present time, or `None` if it is
+/// not about that. The TLS library writes `verification time 5 (UNIX), but certificate is not valid after 3 (2 seconds
+/// ago)`.
+fn without_present_time(text: &str) -> Option<String> {
+    let (before, rest) = text.split_once(": verification time ")?;
+    let (_, rest) = rest.split_once("certificate is ")?;
+    let (bound, rest) = rest.split_once(" (")?;
+    let (_, after) = rest.split_once(')')?;
+    let (words, seconds) = bound.rsplit_once(' ')?;
+    let time = Timestamp::from_second(seconds.parse().ok()?).ok()?;
+    Some(format!("{before}: {words} {time}{after}"))
 }
 
 /// Types of Neutron's errors for a network, or a cloud, without free capacity.
@@ -257,6 +273,24 @@ mod tests {
         let page = answer(404, None, "<html><body>No image found with ID 1</body></html>");
         assert_eq!(refused("GET /images/1", &page).class, ErrorClass::NotFound);
         assert_eq!(refused("DELETE /servers/1", &page).class, ErrorClass::Broken);
+    }
+
+    #[test]
+    fn an_error_about_a_certificate_is_the_same_at_each_attempt() {
+        use tokio_rustls::rustls::pki_types::UnixTime;
+        use tokio_rustls::rustls::{CertificateError, Error};
+
+        let at = |seconds: u64| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        let text =
+            |error: CertificateError| root_cause(&std::io::Error::other(Error::InvalidCertificate(error)));
+        let expired = |time| text(CertificateError::ExpiredContext { time: at(time), not_after: at(86_400) });
+        let early =
+            |time| text(CertificateError::NotValidYetContext { time: at(time), not_before: at(86_400) });
+        let expected = "invalid peer certificate: certificate expired: not valid after 1970-01-02T00:00:00Z";
+        assert_eq!((expired(90_000), expired(100_000)), (expected.to_owned(), expected.to_owned()));
+        assert!(early(10).ends_with("certificate not valid yet: not valid before 1970-01-02T00:00:00Z"));
+        assert_eq!(early(10), early(20));
+        assert_eq!(root_cause(&std::io::Error::other("verification time")), "verification time");
     }
 
     #[test]

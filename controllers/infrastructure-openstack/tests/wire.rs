@@ -352,7 +352,10 @@ async fn r5_6_a_router_gets_its_gateway_with_the_call_that_creates_it() {
 #[tokio::test]
 async fn r16_the_gateway_of_a_router_is_replaced_and_a_refusal_keeps_the_words_of_the_cloud() {
     const ROUTER: &str = "PUT /network/v2.0/routers/r";
+    const READ: &str = "GET /network/v2.0/routers/r";
     let (stub, cloud) = connected().await;
+    let without = response(200, r#"{"router":{"id":"r","name":"r"}}"#);
+    stub.enqueue(READ, without.clone());
     let answer = r#"{"router":{"id":"r","name":"r","external_gateway_info":{"network_id":"public",
         "external_fixed_ips":[{"subnet_id":"s","ip_address":"203.0.113.9"}]}}}"#;
     stub.enqueue(ROUTER, response(200, answer));
@@ -364,18 +367,53 @@ async fn r16_the_gateway_of_a_router_is_replaced_and_a_refusal_keeps_the_words_o
     for part in [r#""ip_address":"203.0.113.9""#, r#""subnet_id":"s""#, r#""network_id":"public""#] {
         assert!(body.contains(part), "{part}: {body}");
     }
+    assert!(!body.contains("enable_snat"), "an administrator's: {body}");
 
     let words = "Gateway cannot be updated for router r, since a gateway to external network public is required by one \
                  or more floating IPs.";
     let refusal = format!(
         r#"{{"NeutronError":{{"type":"RouterExternalGatewayInUseByFloatingIp","message":"{words}","detail":""}}}}"#
     );
+    stub.enqueue(READ, without);
     stub.enqueue(ROUTER, response(409, &refusal));
     let error = cloud.set_router_gateway("r", "other", &[]).await.unwrap_err();
     assert_eq!(error.class, ErrorClass::Conflict);
     assert!(error.message.contains(words), "{error}");
     let body = stub.received(ROUTER).pop().unwrap().body;
     assert!(!body.contains("external_fixed_ips"), "an administrator's: {body}");
+}
+
+#[tokio::test]
+async fn r16_a_new_gateway_keeps_snat_off_and_the_addresses_of_the_other_ip_version() {
+    const ROUTER: &str = "PUT /network/v2.0/routers/r";
+    let (stub, cloud) = connected().await;
+    let wanted = |address: Option<&str>| [("s".to_owned(), address.map(str::to_owned))];
+    let named = r#"{"ip_address":"203.0.113.9","subnet_id":"s"}"#;
+    let both = format!(r#"[{named},{{"ip_address":"2001:db8::1","subnet_id":"v6"}}]"#);
+    let any = r#"[{"subnet_id":"s"}]"#.to_owned();
+    let table = [
+        ("true", "public", wanted(Some("203.0.113.9")), both.clone()),
+        ("false", "public", wanted(Some("203.0.113.9")), both),
+        ("false", "other", wanted(Some("203.0.113.9")), format!("[{named}]")),
+        ("false", "public", wanted(None), any),
+    ];
+    for (snat, network, wanted, fixed) in table {
+        let known = format!(
+            r#"{{"router":{{"id":"r","name":"r","external_gateway_info":{{"network_id":"public","enable_snat":{snat},
+                "external_fixed_ips":[{{"subnet_id":"s","ip_address":"203.0.113.8"}},
+                {{"subnet_id":"v6","ip_address":"2001:db8::1"}}]}}}}}}"#
+        );
+        stub.enqueue("GET /network/v2.0/routers/r", response(200, &known));
+        stub.enqueue(ROUTER, response(200, &known));
+        cloud.set_router_gateway("r", network, &wanted).await.unwrap();
+        let body = stub.received(ROUTER).pop().unwrap().body;
+        let sent: serde_json::Value = serde_json::from_str(&body).unwrap();
+        let sent = &sent["router"]["external_gateway_info"];
+        let fixed: serde_json::Value = serde_json::from_str(&fixed).unwrap();
+        assert_eq!(sent["external_fixed_ips"], fixed, "{snat} {network}: {body}");
+        let is_off = (snat == "false").then_some(false);
+        assert_eq!(sent["enable_snat"].as_bool(), is_off, "{snat} {network}: {body}");
+    }
 }
 
 #[tokio::test]

@@ -142,8 +142,9 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     /// Creates a router with an external gateway.
     async fn create_router(&self, new: &NewRouter) -> CloudResult<Router>;
     /// Replaces the external gateway of a router: its network, and fixed addresses as subnet id and address. Without fixed
-    /// addresses, a gateway on this network keeps its own. Returns the router. Floating IPs that need the present network
-    /// are an error of class `Conflict`.
+    /// addresses, a gateway on this network keeps its own. Addresses of an IP version that none of the given addresses has
+    /// stay, too, and SNAT that is off stays off. Returns the router. Floating IPs that need the present network are an
+    /// error of class `Conflict`.
     async fn set_router_gateway(
         &self,
         router: &str,

@@ -86,6 +86,13 @@ pub(crate) fn is_deleting(machine: &Machine) -> bool {
     machine.metadata.deletion_timestamp.is_some()
 }
 
+/// Returns the time until the deletion of a Machine is slow: zero if it is, `None` if the Machine is not being deleted.
+pub(crate) fn until_slow(machine: &Machine, now: Timestamp) -> Option<Duration> {
+    let since = machine.metadata.deletion_timestamp.as_ref()?;
+    let elapsed = Duration::try_from(now.duration_since(since.0)).unwrap_or_default();
+    Some(SLOW_DELETION.saturating_sub(elapsed))
+}
+
 /// Returns true if a condition of a Machine is True. It does not count while the Machine is updated in place.
 pub(crate) fn counts(machine: &Machine, kind: &str) -> bool {
     machine.condition(kind).is_some_and(Condition::holds) && !machine.annotations().contains_key(UPDATING)

@@ -10,6 +10,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::WorkloadError;
 use crate::authority;
+use crate::error::stable;
 use crate::forward::Forwarded;
 
 /// Longest duration of the forwarding and the TLS handshake, as upstream has it.
@@ -38,8 +39,10 @@ async fn handshake(client: &Client, node: &str, port: u16, ca: &[u8]) -> Result<
     // The name is not verified, but TLS wants one.
     let name = ServerName::try_from("kubernetes").map_err(|error| error.to_string())?;
     let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
-    let stream = stream
-        .map_err(|error| format!("TLS handshake with the API server of Node {node} failed: {error}"))?;
+    let stream = stream.map_err(|error| {
+        let cause = stable(error.to_string());
+        format!("TLS handshake with the API server of Node {node} failed: {cause}")
+    })?;
     let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
     Ok(certificates.iter().map(|it| it.to_vec()).collect())
 }

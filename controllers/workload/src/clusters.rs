@@ -117,6 +117,11 @@ impl WorkloadClusters {
         }
     }
 
+    /// Returns the clusters that are followed, in any order.
+    pub fn followed(&self) -> Vec<ClusterKey> {
+        self.lock().keys().cloned().collect()
+    }
+
     /// Returns a client of the workload API.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use jiff::Timestamp;
 use kube::core::Status;
 
 /// Error of an access to a workload cluster. Each message names what went wrong, without the Cluster's name, which the
@@ -55,7 +56,7 @@ pub fn describe(error: &kube::Error) -> String {
             format!("the server's answer is not the expected JSON: {error}{NO_API_SERVER}")
         }
         kube::Error::Auth(error) => format!("the credentials cannot be used: {error}"),
-        other => with_advice(chain(other)),
+        other => with_advice(stable(chain(other))),
     }
 }
 
@@ -124,15 +125,41 @@ fn chain(error: &dyn Error) -> String {
     causes.join(": ")
 }
 
+/// Replaces the present time in an error about the validity of a certificate by the time at which it ends or begins. A
+/// condition with the present time would be another one at each attempt.
+pub(crate) fn stable(text: String) -> String {
+    without_present_time(&text).unwrap_or(text)
+}
+
+/// Returns the text without the present time, or `None` if it is not about the validity of a certificate. The TLS library
+/// writes `verification time 5 (UNIX), but certificate is not valid after 3 (2 seconds ago)`.
+fn without_present_time(text: &str) -> Option<String> {
+    let (before, rest) = text.split_once(": verification time ")?;
+    let (_, rest) = rest.split_once("certificate is ")?;
+    let (bound, rest) = rest.split_once(" (")?;
+    let (_, after) = rest.split_once(')')?;
+    let (words, seconds) = bound.rsplit_once(' ')?;
+    let time = Timestamp::from_second(seconds.parse().ok()?).ok()?;
+    Some(format!("{before}: {words} {time}{after}"))
+}
+
 /// Parts of errors of a connection, with the name that users know from other clients, and what to do.
-const ADVICE: [(&str, &str); 7] = [
+const ADVICE: [(&str, &str); 8] = [
     ("UnknownIssuer", " (x509: certificate signed by an authority that the kubeconfig does not contain)"),
     // Another authority of the same name, as kubeadm gives it to all.
     ("BadSignature", " (x509: certificate signed by an authority that the kubeconfig does not contain)"),
-    ("NotValidForName", " (x509: the certificate of the server is for another name or address)"),
+    (
+        "certificate not valid for name",
+        " (x509: the certificate of the server is for another name or address); look whether the endpoint leads to this \
+         cluster, and whether the certSANs of its API server have it",
+    ),
     (
         "certificate expired",
         " (x509: the certificate of the server has expired; renew it with kubeadm certs renew apiserver)",
+    ),
+    (
+        "certificate not valid yet",
+        " (x509: the certificate of the server is not valid yet); compare the clocks of Capstan and of the control plane",
     ),
     (
         "Connection refused",
@@ -178,6 +205,39 @@ mod tests {
         for (error, expected) in cases {
             assert_eq!(describe(&error), expected);
         }
+    }
+
+    #[test]
+    fn an_error_about_a_certificate_is_the_same_at_each_attempt() {
+        use std::time::Duration;
+
+        use rustls::CertificateError;
+        use rustls::pki_types::UnixTime;
+
+        let at = |seconds: u64| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        let text = |error: CertificateError| {
+            describe(&kube::Error::Service(Box::new(rustls::Error::InvalidCertificate(error))))
+        };
+        let expired = |time| text(CertificateError::ExpiredContext { time: at(time), not_after: at(86_400) });
+        let early =
+            |time| text(CertificateError::NotValidYetContext { time: at(time), not_before: at(86_400) });
+        let expected =
+            "invalid peer certificate: certificate expired: not valid after 1970-01-02T00:00:00Z (x509: ";
+        assert!(expired(90_000).starts_with(expected), "{}", expired(90_000));
+        assert_eq!(expired(90_000), expired(100_000));
+        let expected = "certificate not valid yet: not valid before 1970-01-02T00:00:00Z (x509: ";
+        assert!(early(10).contains(expected), "{}", early(10));
+        assert_eq!(early(10), early(20));
+        assert_eq!(stable("verification time".to_owned()), "verification time");
+    }
+
+    #[test]
+    fn a_certificate_for_another_name_is_explained() {
+        let io = std::io::Error::other(
+            "invalid peer certificate: certificate not valid for name \"10.0.0.1\"; certificate is only valid for a",
+        );
+        let text = describe(&kube::Error::Service(Box::new(io)));
+        assert!(text.contains("certSANs"), "{text}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ mod scripted;
 use std::time::{Duration, Instant};
 
 use controllers_workload::drain::{
-    BUDGET, DrainProgress, DrainWaiting, VolumeProgress, delete_node, drain, wait_for_volumes,
+    BUDGET, DrainProgress, DrainWaiting, NEVER, VolumeProgress, delete_node, drain, wait_for_volumes,
 };
 use controllers_workload::{KubeconfigConnector, WorkloadConnector};
 use kube::Client;
@@ -144,6 +144,41 @@ async fn a_node_that_is_gone_or_empty_is_drained() {
 }
 
 #[tokio::test]
+async fn a_refusal_names_the_budget_that_will_never_allow_the_eviction() {
+    let server = Scripted::start(|call| match call.what.as_str() {
+        "GET /api/v1/nodes/n" => node("True", true),
+        "GET /api/v1/pods" => list(&[pod("a", |_| {}), pod("b", |_| {})], ""),
+        "GET /apis/policy/v1/namespaces/web/poddisruptionbudgets/all" => {
+            let condition = json!({
+                "type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods", "message": "",
+                "lastTransitionTime": "2020-01-01T00:00:00Z",
+            });
+            let status = json!({
+                "observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 2, "desiredHealthy": 2,
+                "expectedPods": 2, "conditions": [condition],
+            });
+            let metadata = json!({ "name": "all", "namespace": "web", "generation": 1 });
+            now(200, json!({ "metadata": metadata, "spec": { "maxUnavailable": 0 }, "status": status }))
+        }
+        _ => {
+            let text = "The disruption budget all needs 2 healthy pods and has 2 currently";
+            let causes = json!([{ "reason": "DisruptionBudget", "message": text }]);
+            failure(429, "Cannot evict pod as it would violate the pod's disruption budget.", &causes)
+        }
+    })
+    .await;
+    let waiting = waiting(&client(&server).await).await;
+    let reason = format!(
+        "{BUDGET} The disruption budget all needs 2 healthy pods and has 2 currently. PodDisruptionBudget web/all \
+         {NEVER}: it needs 2 healthy Pods, and its workload has 2. Raise spec.maxUnavailable of the budget, or delete the \
+         budget"
+    );
+    assert_eq!(waiting.failed.into_iter().collect::<Vec<_>>(), [(reason, web(&["a", "b"]))]);
+    let reads = server.take("GET /apis/policy");
+    assert_eq!(reads.len(), 1, "one budget is read once for all its Pods");
+}
+
+#[tokio::test]
 async fn evictions_of_a_pass_end_after_ten_seconds() {
     let server = Scripted::start(|call| match call.what.as_str() {
         "GET /api/v1/nodes/n" => node("True", true),
@@ -214,4 +249,55 @@ async fn volumes_of_a_pod_that_the_drain_skips_are_not_waited_for_until_it_has_e
     let progress = wait_for_volumes(&client(&ended).await, "n", &[]).await.unwrap();
     let VolumeProgress::Waiting(waiting) = progress else { panic!("its volume is about to be detached") };
     assert_eq!(waiting.claims, ["web/data"]);
+}
+
+#[tokio::test]
+async fn a_preview_names_the_treatment_of_each_pod_and_changes_nothing() {
+    let server = Scripted::start(busy_node).await;
+    let found = controllers_workload::drain::preview(&client(&server).await, "n", &[]).await.unwrap();
+    let found: Vec<String> = found.iter().map(|pod| format!("{} {:?}", pod.name, pod.verdict)).collect();
+    let expected = [
+        "accepted Evict",
+        "agent Skip",
+        "budget Refused",
+        "job WaitCompleted",
+        "leaving Terminating",
+        "orphan Evict",
+        "skipped Skip",
+        "two-budgets Refused",
+    ];
+    assert_eq!(found, expected, "the Pod that is gone is left out");
+    let calls = server.take("");
+    assert!(calls.iter().all(|call| call.what.starts_with("GET") || call.what.starts_with("POST")));
+    let evictions: Vec<&Call> = calls.iter().filter(|call| call.what.starts_with("POST")).collect();
+    assert_eq!(evictions.len(), 5);
+    for call in evictions {
+        let dry_run = &call.body["deleteOptions"]["dryRun"];
+        assert_eq!((call.query.as_str(), dry_run), ("dryRun=All", &json!(["All"])));
+    }
+}
+
+#[tokio::test]
+async fn a_drain_by_force_deletes_what_it_could_not_evict_and_no_pod_of_a_daemon_set() {
+    let server = Scripted::start(|call| match call.what.as_str() {
+        "DELETE /api/v1/namespaces/web/pods/two-budgets" => failure(500, "the webhook is down", &json!([])),
+        "DELETE /api/v1/namespaces/web/pods/gone" => failure(404, "pods \"gone\" not found", &json!([])),
+        other if other.starts_with("DELETE") => now(200, json!({ "kind": "Status", "status": "Success" })),
+        _ => busy_node(call),
+    })
+    .await;
+    let progress = controllers_workload::drain::delete_pods(&client(&server).await, "n", &[]).await.unwrap();
+    let DrainProgress::Waiting(waiting) = progress else { panic!("Pods are left") };
+    assert_eq!(waiting.terminating, web(&["accepted", "budget", "leaving", "job", "orphan"]));
+    let failed: Vec<(String, Vec<String>)> = waiting.failed.into_iter().collect();
+    let [(reason, pods)] = failed.as_slice() else { panic!("{failed:?}") };
+    assert!(reason.starts_with("failed to delete Pod, the webhook is down"), "{reason}");
+    assert_eq!(*pods, web(&["two-budgets"]));
+    let calls = server.take("");
+    assert!(calls.iter().any(|call| call.what == "PATCH /api/v1/nodes/n"), "the Node is cordoned");
+    let deletions: Vec<&Call> = calls.iter().filter(|call| call.what.starts_with("DELETE")).collect();
+    let names: Vec<&str> = deletions.iter().filter_map(|call| call.what.rsplit('/').next()).collect();
+    assert_eq!(names, ["accepted", "budget", "gone", "two-budgets", "job", "orphan"]);
+    assert_eq!(deletions[0].body["preconditions"], json!({ "uid": "uid-accepted" }));
+    assert!(deletions[0].body["gracePeriodSeconds"].is_null(), "each Pod has its own grace period");
 }

@@ -16,8 +16,10 @@ mod layers;
 mod manifests;
 mod modules;
 mod prerequisites;
+mod release;
 mod run;
 mod runbooks;
+mod sandbox;
 mod suites;
 mod test;
 #[cfg(test)]
@@ -57,6 +59,12 @@ enum Command {
     Image(image::Arguments),
     /// Build the Debian packages of Capstan and of its etcd
     Deb(deb::Arguments),
+    /// Build all files of a release into one folder, with their checksums, SBOMs and provenance
+    ///
+    /// The files are the static programs, the container image, the Debian packages for the architecture of this machine, the
+    /// chart, the manifests, the programs of etcd for both architectures, and an archive of all of them for sites without a
+    /// network. SHA256SUMS has the checksums. A checkout with changes that are in no commit is refused.
+    Release(release::Arguments),
     /// Check format, lints, docs, layers, modules, language, dependencies and generated files
     Check,
     /// Write the generated files
@@ -87,6 +95,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Image(arguments) => image::run(&arguments),
         Command::Deb(arguments) => deb::run(&arguments),
+        Command::Release(arguments) => release::run(&arguments),
         Command::Check => check::run(),
         Command::Generate => generate(),
     };

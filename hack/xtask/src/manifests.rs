@@ -2,34 +2,48 @@
 
 use std::process::Command;
 
-use crate::{prerequisites, run};
+use crate::{image, prerequisites, run};
+
+/// Units of systemd, with the programs that they start. The programs are not installed here.
+const UNITS: [(&str, &str); 2] =
+    [("capstan.service", "/usr/bin/capstan "), ("capstan-etcd.service", "/usr/bin/etcd ")];
 
 /// Highest exposure that `systemd-analyze security` may find, in tenths. A unit without settings has 96.
 const EXPOSURE: &str = "--threshold=20";
 
-/// Runs a program on the unit. Returns false if this machine does not have the program.
-fn analyze(arguments: &[&str]) -> bool {
+#[test]
+fn systemd_accepts_the_units_and_finds_them_hardened() {
     if !run::is_there("systemd-analyze") {
-        return false;
+        return;
     }
-    let unit =
-        std::fs::read_to_string(run::root().unwrap().join("manifests/systemd/capstan.service")).unwrap();
-    let home = std::env::temp_dir().join(format!("capstan-unit-{}-{}", std::process::id(), arguments.len()));
+    let units = run::root().unwrap().join("manifests/systemd");
+    let home = std::env::temp_dir().join(format!("capstan-units-{}", std::process::id()));
     std::fs::create_dir_all(&home).unwrap();
-    let path = home.join("capstan.service");
-    // The program is not installed here.
-    std::fs::write(&path, unit.replace("/usr/bin/capstan", "/bin/true")).unwrap();
-    let output = Command::new("systemd-analyze").args(arguments).arg(&path).output().unwrap();
-    let text = [output.stdout, output.stderr].concat();
+    for (name, program) in UNITS {
+        let unit = std::fs::read_to_string(units.join(name)).unwrap();
+        assert!(unit.contains(program), "{name} does not start {program}");
+        let path = home.join(name);
+        std::fs::write(&path, unit.replace(program, "/bin/true ")).unwrap();
+        for arguments in [&["verify"][..], &["security", "--offline=true", EXPOSURE]] {
+            let output = Command::new("systemd-analyze").args(arguments).arg(&path).output().unwrap();
+            let text = [output.stdout, output.stderr].concat();
+            assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&text));
+        }
+    }
     std::fs::remove_dir_all(home).unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&text));
-    true
 }
 
 #[test]
-fn systemd_accepts_the_unit_and_finds_it_hardened() {
-    if analyze(&["verify"]) {
-        analyze(&["security", "--offline=true", EXPOSURE]);
+fn the_chart_and_the_image_in_the_manifests_have_the_version_of_the_workspace() {
+    let manifests = run::root().unwrap().join("manifests");
+    let version = image::version().unwrap();
+    for (file, line) in [
+        ("chart/Chart.yaml", format!("version: {version}")),
+        ("chart/Chart.yaml", format!("appVersion: {version}")),
+        ("base/workload.yaml", format!("image: capstan:{version}")),
+    ] {
+        let text = std::fs::read_to_string(manifests.join(file)).unwrap();
+        assert!(text.lines().any(|found| found.trim() == line), "{file} has no line {line:?}");
     }
 }
 

@@ -1,11 +1,14 @@
 //! Prerequisites of the commands: installs missing tools, or names them.
 
+mod release;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail};
 
 use crate::run;
+pub(crate) use release::{cargo_auditable, program_of_etcd, seccomp};
 
 /// Version of cargo-deny.
 const CARGO_DENY: &str = "0.20.2";
@@ -168,17 +171,25 @@ fn install(packages: &[Package]) -> anyhow::Result<()> {
 
 /// Returns the path of cargo-deny. Builds it once into the cache.
 pub(crate) fn cargo_deny() -> anyhow::Result<PathBuf> {
-    let home = run::cache()?.join("tools").join(format!("cargo-deny-{CARGO_DENY}"));
-    let binary = home.join("bin/cargo-deny");
-    if !binary.exists() {
-        eprintln!("building cargo-deny {CARGO_DENY}, once");
+    Ok(cargo_tool("cargo-deny", CARGO_DENY)?.join("cargo-deny"))
+}
+
+/// Returns the folder with the program of a package of cargo. Builds it once into the cache.
+fn cargo_tool(package: &str, version: &str) -> anyhow::Result<PathBuf> {
+    let home = run::cache()?.join("tools").join(format!("{package}-{version}"));
+    let programs = home.join("bin");
+    if !programs.join(package).exists() {
+        eprintln!("building {package} {version}, once");
         let mut command =
-            run::cargo(&["install", "--locked", "--quiet", "cargo-deny", "--version", CARGO_DENY, "--root"])?;
+            run::cargo(&["install", "--locked", "--quiet", package, "--version", version, "--root"])?;
         // A target directory of its own: the workspace's settings do not apply to this tool.
         command.arg(&home).env_remove("CARGO_TARGET_DIR");
+        // These tools run for seconds, and their optimized build takes minutes.
+        let unoptimized = [("OPT_LEVEL", "0"), ("LTO", "off"), ("CODEGEN_UNITS", "16")];
+        command.envs(unoptimized.map(|(name, value)| (format!("CARGO_PROFILE_RELEASE_{name}"), value)));
         run::shown(&mut command)?;
     }
-    Ok(binary)
+    Ok(programs)
 }
 
 /// Returns the path of a Go program of a module in `hack/tools`. Builds it once into the cache.
@@ -187,18 +198,27 @@ pub(crate) fn go_tool(set: &str, module: &str, package: &str, name: &str) -> any
     // Modules of Kubernetes with version 0.36 belong to release 1.36. The programs do not start with another version.
     let release = version.strip_prefix("v0.").filter(|_| module.starts_with("k8s.io/"));
     let release = release.map_or_else(|| version.clone(), |rest| format!("v1.{rest}"));
-    go_release(set, &version, package, name, &release)
+    go_release(set, &version, package, name, &release, None)
 }
 
 /// Returns the path of a program of Kubernetes that is built from the pinned sources, and says that it is this release
 /// of the same minor.
 pub(crate) fn kubernetes_as(name: &str, release: &str) -> anyhow::Result<PathBuf> {
-    go_release("kubernetes", release, &format!("k8s.io/kubernetes/cmd/{name}"), name, release)
+    go_release("kubernetes", release, &format!("k8s.io/kubernetes/cmd/{name}"), name, release, None)
 }
 
-/// Builds a Go program into the folder `<set>-<version>` of the cache, unless it is there.
-fn go_release(set: &str, version: &str, package: &str, name: &str, release: &str) -> anyhow::Result<PathBuf> {
-    let home = run::cache()?.join("tools").join(format!("{set}-{version}"));
+/// Builds a Go program into the folder `<set>-<version>` of the cache, unless it is there. A program for another
+/// architecture is in a folder of its own.
+fn go_release(
+    set: &str,
+    version: &str,
+    package: &str,
+    name: &str,
+    release: &str,
+    architecture: Option<&str>,
+) -> anyhow::Result<PathBuf> {
+    let folder = [&[set, version], architecture.as_slice()].concat().join("-");
+    let home = run::cache()?.join("tools").join(folder);
     let binary = home.join(name);
     if binary.exists() {
         return Ok(binary);
@@ -226,6 +246,7 @@ fn go_release(set: &str, version: &str, package: &str, name: &str, release: &str
     let mut command = Command::new("go");
     command.args(["build", "-trimpath", "-ldflags", &flags, "-o"]).arg(&unfinished).arg(package);
     command.current_dir(run::root()?.join("hack/tools").join(set)).env("CGO_ENABLED", "0");
+    command.envs(architecture.map(|name| ("GOARCH", name)));
     run::shown(&mut command)?;
     std::fs::rename(&unfinished, &binary)
         .with_context(|| format!("{}: cannot be renamed to its final name", binary.display()))?;

@@ -3,7 +3,7 @@
 use apiserver_types::{Condition, ConditionStatus};
 
 /// Conditions for which False is the steady state. All others are steady while they are True.
-const NEGATIVE: [&str; 9] = [
+const NEGATIVE: [&str; 11] = [
     "Paused",
     "Deleting",
     "RollingOut",
@@ -13,6 +13,8 @@ const NEGATIVE: [&str; 9] = [
     "Updating",
     "Progressing",
     "Deleted",
+    "Reconciling",
+    "Stalled",
 ];
 
 /// Parts of reasons that name an error. All other reasons name a state in which the controller continues by itself.
@@ -87,7 +89,11 @@ impl Severity {
             return Self::Done;
         }
         if NEGATIVE.contains(&condition.kind.as_str()) && condition.holds() {
-            return if condition.kind == "Paused" { Self::Warning } else { Self::Running };
+            return match condition.kind.as_str() {
+                "Paused" => Self::Warning,
+                "Stalled" => Self::Failed,
+                _ => Self::Running,
+            };
         }
         if waits(condition) {
             return Self::Waiting;
@@ -174,6 +180,8 @@ mod tests {
             ("RemoteConnectionProbe", False, "ProbeFailed", "Not established yet", Severity::Waiting),
             ("EtcdMemberHealthy", Unknown, "InspectionFailed", "deadline exceeded", Severity::Warning),
             ("InstanceReady", False, "InstanceCreateFailed", "nova: no host", Severity::Failed),
+            ("Reconciling", True, "ScalingUp", "See the condition ScalingUp", Severity::Running),
+            ("Stalled", True, "RolloutBlocked", "", Severity::Failed),
             ("Progressing", True, "Progressing", "", Severity::Running),
             ("Progressing", True, "Complete", "", Severity::Done),
             ("Progressing", False, "ProgressDeadlineExceeded", "No progress", Severity::Failed),

@@ -127,8 +127,18 @@ impl HostEvents {
             () = self.follow() => {}
             _ = join_all((0..IN_FLIGHT).map(|_| self.send_all())) => {}
             () = self.report_backlog() => {}
+            () = self.retry_after_outages() => {}
         }
         self.health.report_backlog(Outbox::Events, None);
+    }
+
+    /// Tries again after each outage of the host what it has refused or not answered before, for ever.
+    async fn retry_after_outages(&self) {
+        loop {
+            self.health.returned().await;
+            self.queue().retry_failed(Instant::now());
+            self.filled.notify_one();
+        }
     }
 
     /// Returns true if the host does not have an Event yet that it is to get. Such an Event must not expire.

@@ -96,6 +96,14 @@ impl Queue {
         None
     }
 
+    /// Makes each queued Event due now that has failed. The host is back after an outage, and may take it.
+    pub(super) fn retry_failed(&mut self, now: Instant) {
+        let records = self.namespaces.values_mut().flat_map(|it| it.records.values_mut());
+        for record in records.filter(|record| record.failures > 0) {
+            (record.failures, record.due) = (0, now);
+        }
+    }
+
     /// Notes that an Event is not in flight any more.
     pub(super) fn end(&mut self, key: &Key) {
         self.in_flight.retain(|(other, _)| other != key);
@@ -246,6 +254,9 @@ mod tests {
             now = due;
         }
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+        assert!(queue.pop(now).is_none());
+        queue.retry_failed(now);
+        assert_eq!(rest(&mut queue, now), ["n/a=1"], "the host is back");
     }
 
     #[test]

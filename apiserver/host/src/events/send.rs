@@ -36,13 +36,15 @@ impl HostEvents {
     /// Sends one Event. If the host refuses it for now, it waits for its next attempt.
     async fn send_one(&self, key: Key, mut record: Record) {
         let Err(error) = self.send(&key, &record.event).await else { return self.queue().end(&key) };
+        // A host that starts, or was restored, may refuse an Event that it takes later.
+        let is_believed = self.health.state().believes_absence();
         match copy::verdict(&error) {
-            Verdict::Drop => {
+            Verdict::Drop if is_believed => {
                 self.queue().end(&key);
                 tracing::debug!(%error, namespace = key.0, event = key.1, "the host refused an event; dropping it");
                 self.health.metrics().count_dropped_events(Loss::Refused, 1);
             }
-            Verdict::Retry => {
+            Verdict::Drop | Verdict::Retry => {
                 if self.logged.get(&key.0).is_none() {
                     self.logged.insert(key.0.clone(), ());
                     tracing::warn!(%error, namespace = key.0, "cannot copy an event to the host; retrying");

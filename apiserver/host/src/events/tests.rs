@@ -240,3 +240,22 @@ async fn ho_32_a_request_that_hangs_stops_no_other_event() {
     let of_team = host.requests().into_iter().filter(|line| line.contains("/team/")).count();
     assert_eq!(of_team, 2);
 }
+
+#[tokio::test(start_paused = true)]
+async fn ho_02_an_event_that_a_host_refuses_while_it_starts_is_not_lost() {
+    let (own, health) = (own(&[event("a", "1", &now())]), HostHealth::in_state(HostState::Up));
+    let (host, starting) = (Fake::new(status(404)), health.clone());
+    host.responds(move |_, _| {
+        starting.set(HostState::Down);
+        Some(status(404))
+    });
+    let events = HostEvents::new(own.client(), host.client()).with_health(health.clone());
+    tokio::spawn(Arc::new(events).run(CancellationToken::new()));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(host.requests().len(), 1);
+    host.responds(|_, body| Some((201, body.clone())));
+    health.set(HostState::Up);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(host.requests().len(), 2, "it has the namespace after all");
+    assert_eq!(health.metrics().dropped_events(Loss::Refused), 0);
+}

@@ -101,6 +101,13 @@ impl HostHealth {
         self.wait(&mut self.0.state.subscribe(), |state| state.believes_absence()).await;
     }
 
+    /// Waits until the host is up again after an outage: one in which it was cut off, or on probation.
+    pub(crate) async fn returned(&self) {
+        let mut state = self.0.state.subscribe();
+        self.wait(&mut state, |state| !state.believes_reviews()).await;
+        self.wait(&mut state, HostState::believes_absence).await;
+    }
+
     async fn wait(&self, state: &mut watch::Receiver<HostState>, is_so: impl Fn(HostState) -> bool) {
         // The sender lives as long as `self`.
         let _ = state.wait_for(|state| is_so(*state)).await;

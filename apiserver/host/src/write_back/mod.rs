@@ -7,6 +7,7 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ use crate::pin::HostPin;
 use crate::write_limit::{IN_FLIGHT, WriteLimit};
 pub(crate) use decide::OWNER;
 use decide::{CLUSTER_NAME, cluster_of};
+use record::Key;
 pub use record::{CopyRecord, CopyRecords};
 pub use schedule::Refusal;
 use schedule::Schedule;
@@ -75,6 +77,8 @@ pub struct SecretWriteBack {
     schedule: Mutex<Schedule>,
     changed: Notify,
     begun: Instant,
+    /// Times of the last create calls that the host has not answered, and may still carry out.
+    unanswered: Mutex<HashMap<Key, Instant>>,
 }
 
 impl std::fmt::Debug for SecretWriteBack {
@@ -91,8 +95,17 @@ impl SecretWriteBack {
         records: Arc<dyn CopyRecords>,
         report: Arc<dyn WriteBackReport>,
     ) -> Self {
-        let (schedule, changed) = (Mutex::default(), Notify::new());
-        Self { own, client, host, records, report, schedule, changed, begun: Instant::now() }
+        Self {
+            own,
+            client,
+            host,
+            records,
+            report,
+            schedule: Mutex::default(),
+            changed: Notify::new(),
+            begun: Instant::now(),
+            unanswered: Mutex::default(),
+        }
     }
 
     /// Writes until `shutdown`.
@@ -102,6 +115,7 @@ impl SecretWriteBack {
             () = self.follow() => {}
             _ = join_all((0..IN_FLIGHT).map(|_| self.write_all())) => {}
             () = self.report_backlog() => {}
+            () = self.retry_after_outages() => {}
         }
         self.host.health.report_backlog(Outbox::Secrets, None);
     }
@@ -112,6 +126,15 @@ impl SecretWriteBack {
             let backlog = self.schedule().backlog();
             self.host.health.report_backlog(Outbox::Secrets, Some(backlog));
             tokio::time::sleep(REPORT_INTERVAL).await;
+        }
+    }
+
+    /// Tries again after each outage of the host what it has refused or not answered before, for ever.
+    async fn retry_after_outages(&self) {
+        loop {
+            self.host.health.returned().await;
+            self.schedule().retry_failed();
+            self.changed.notify_one();
         }
     }
 
@@ -173,5 +196,9 @@ impl SecretWriteBack {
 
     fn schedule(&self) -> MutexGuard<'_, Schedule> {
         self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unanswered(&self) -> MutexGuard<'_, HashMap<Key, Instant>> {
+        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,18 +6,21 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, PostParams, Preconditions};
 use kube::core::Status;
 use kube::{Api, ResourceExt};
+use tokio::time::Instant;
 
 use super::SecretWriteBack;
 use super::decide::{self, Intent, OWNER, Step, cluster_of, intent, step};
 use super::record::{CopyRecord, Key};
 use super::schedule::{Outcome, Refusal};
+use crate::connection::is_silence;
 use crate::namespace_errors::{is_missing, is_terminating};
 
 /// Field manager of the copies.
 const MANAGER: &str = "capstan";
 
-/// Age of the term from which on the record of a missing copy is removed. Before, a create call of the former leader may
-/// still reach the host: requests end after ten seconds, and the network may hold one back for a while.
+/// Time after which the record of a missing copy is removed, from the begin of the term and from the last create call
+/// without an answer. Before, a create call of the former leader or of this one may still reach the host: requests end
+/// after ten seconds, and the network or a host in an outage may hold one back for a while.
 const SETTLED: Duration = Duration::from_secs(60);
 
 /// State of a pass.
@@ -72,7 +75,7 @@ impl SecretWriteBack {
             // A host that starts, or was restored, may say so of any Secret.
             Ok(_) if !self.host.health.state().believes_absence() => return Ok(Outcome::Pending),
             Ok(copy) => copy,
-            Err(error) => return self.refusal(&namespace, error),
+            Err(error) => return self.refusal(&pass.key, error),
         };
         let step = step(intent, copy.as_ref(), pass.record.as_ref());
         self.act(pass, &host, step, copy).await
@@ -98,17 +101,39 @@ impl SecretWriteBack {
                 return Ok(Outcome::Refused(Refusal { reason: "WriteBackRefused", message }));
             }
             Step::Forget => {
-                let is_settled = self.begun.elapsed() >= SETTLED && self.forget(pass).await;
+                let is_settled = self.is_settled(&pass.key) && self.forget(pass).await;
                 return Ok(if is_settled { Outcome::Settled } else { Outcome::Pending });
             }
             Step::Remove => return self.remove(host, copy).await,
             Step::Create(copy) | Step::Replace(copy) if !self.announce(pass, &copy).await => {
                 return Ok(Outcome::Pending);
             }
-            Step::Create(copy) => self.host.limit.write(host.create(&params, &copy)).await,
+            Step::Create(copy) => self.create(&pass.key, host, &params, &copy).await,
             Step::Replace(copy) => self.host.limit.write(host.replace(&pass.key.1, &params, &copy)).await,
         };
-        written.map_or_else(|error| self.refusal(&pass.key.0, error), |_| Ok(Outcome::Settled))
+        written.map_or_else(|error| self.refusal(&pass.key, error), |_| Ok(Outcome::Settled))
+    }
+
+    /// Creates the copy. A host that does not answer may still create it.
+    async fn create(
+        &self,
+        key: &Key,
+        host: &Api<Secret>,
+        params: &PostParams,
+        copy: &Secret,
+    ) -> Result<Secret, kube::Error> {
+        let created = self.host.limit.write(host.create(params, copy)).await;
+        if created.as_ref().is_err_and(is_silence) {
+            // It stays until the record goes: a later call with an answer does not end this one.
+            self.unanswered().insert(key.clone(), Instant::now());
+        }
+        created
+    }
+
+    /// Returns true if no create call of this leader or of the former one can reach the host any more.
+    fn is_settled(&self, key: &Key) -> bool {
+        let unanswered = self.unanswered().get(key).copied();
+        unanswered.map_or(self.begun, |at| at.max(self.begun)).elapsed() >= SETTLED
     }
 
     /// Removes the copy as it was read. The next pass finds out that it is gone.
@@ -117,8 +142,8 @@ impl SecretWriteBack {
         let preconditions = Preconditions { uid: copy.uid(), resource_version: copy.resource_version() };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         let removed = self.host.limit.write(host.delete(&copy.name_any(), &params)).await;
-        let namespace = copy.namespace().unwrap_or_default();
-        removed.map_or_else(|error| self.refusal(&namespace, error), |_| Ok(Outcome::Pending))
+        let key = (copy.namespace().unwrap_or_default(), copy.name_any());
+        removed.map_or_else(|error| self.refusal(&key, error), |_| Ok(Outcome::Pending))
     }
 
     /// Records a copy before it is written. Returns false if the store does not take the record.
@@ -140,6 +165,7 @@ impl SecretWriteBack {
         let is_removed = self.records.remove(record).await;
         if is_removed {
             pass.record = None;
+            self.unanswered().remove(&pass.key);
         }
         is_removed
     }
@@ -151,7 +177,7 @@ impl SecretWriteBack {
     }
 
     /// Returns the result of a pass that the host has ended with an error: one that only a person can end, or the error.
-    fn refusal(&self, namespace: &str, error: kube::Error) -> Result<Outcome, kube::Error> {
+    fn refusal(&self, key: &Key, error: kube::Error) -> Result<Outcome, kube::Error> {
         match &error {
             _ if !self.host.health.state().believes_absence() => Err(error),
             // There is no room for the copy. If the namespace comes later, the next comparison finds it.
@@ -159,8 +185,12 @@ impl SecretWriteBack {
                 Ok(Outcome::Settled)
             }
             kube::Error::Api(status) if status.code == 403 => {
-                let message = forbidden(namespace, status);
+                let message = forbidden(&key.0, status);
                 Ok(Outcome::Refused(Refusal { reason: "WriteBackForbidden", message }))
+            }
+            kube::Error::Api(status) if matches!(status.code, 400 | 413 | 422) => {
+                let message = unacceptable(key, status);
+                Ok(Outcome::Refused(Refusal { reason: "WriteBackRefused", message }))
             }
             _ => Err(error),
         }
@@ -171,6 +201,14 @@ impl SecretWriteBack {
 fn is_of(copy: &Secret, pass: &Pass) -> bool {
     let uid = pass.observed.as_ref().and_then(ResourceExt::uid);
     uid.is_some() && copy.labels().get(OWNER) == uid.as_ref()
+}
+
+fn unacceptable((namespace, name): &Key, status: &Status) -> String {
+    format!(
+        "The host cluster does not accept the copy of Secret {namespace}/{name}: {}. If it has an immutable Secret of this \
+         name, delete that, and Capstan writes its copy there. Otherwise change the policy that refuses the copy",
+        status.message
+    )
 }
 
 fn forbidden(namespace: &str, status: &Status) -> String {

@@ -14,13 +14,17 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
+/// Pause after the first refusal of a Secret. A host that starts may refuse until it has read its roles.
+const FIRST_REFUSAL: Duration = Duration::from_secs(30);
+
 /// Interval at which each copy is compared again: someone may have changed or deleted it in the host.
 pub(super) const COMPARE: Duration = Duration::from_secs(600);
 
 /// Refusal of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// `WriteBackRefused`: the host has a Secret of another owner. `WriteBackForbidden`: a permission is missing.
+    /// `WriteBackRefused`: the host has a Secret of another owner, or does not accept the copy. `WriteBackForbidden`: a
+    /// permission is missing.
     pub reason: &'static str,
     /// Message for people.
     pub message: String,
@@ -98,12 +102,12 @@ impl Schedule {
     }
 
     /// Takes a Secret that is due, of the namespace that has waited longest for its turn. Returns its key, its Cluster and
-    /// its record.
+    /// its record. After an outage all comparisons of a namespace are due, so the changes that the host is owed come first.
     pub(super) fn take(&mut self) -> Option<(Key, String, Option<CopyRecord>)> {
         let now = Instant::now();
         let due = self.entries.iter().filter(|(_, entry)| !entry.is_in_flight && entry.due <= now);
         let turn = |namespace: &String| self.turns.get(namespace).copied().unwrap_or_default();
-        let next = due.min_by_key(|(key, entry)| (turn(&key.0), entry.due));
+        let next = due.min_by_key(|(key, entry)| (turn(&key.0), entry.rank(), entry.due));
         let key = next?.0.clone();
         self.turn += 1;
         self.turns.insert(key.0.clone(), self.turn);
@@ -115,6 +119,15 @@ impl Schedule {
     /// Returns the time at which the next Secret is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.entries.values().filter(|entry| !entry.is_in_flight).map(|entry| entry.due).min()
+    }
+
+    /// Makes each Secret due now that has failed or was refused. The host is back after an outage, and may take it.
+    pub(super) fn retry_failed(&mut self) {
+        let now = Instant::now();
+        let has_failed = |entry: &&mut Entry| entry.failures > 0 || entry.refusal.is_some();
+        for entry in self.entries.values_mut().filter(has_failed) {
+            (entry.due, entry.failures) = (now, 0);
+        }
     }
 
     /// Notes the result of a pass. `record` is the one that is in the store now. `is_known`: the own store has the
@@ -131,9 +144,10 @@ impl Schedule {
                 COMPARE
             }
             Outcome::Refused(refusal) => {
+                let pause = if entry.refusal.is_some() { LONGEST_PAUSE } else { FIRST_REFUSAL };
                 (entry.failures, entry.since, entry.is_compared) = (0, None, true);
                 entry.refusal = Some(refusal);
-                LONGEST_PAUSE
+                pause
             }
             Outcome::Pending => {
                 let pause = FIRST_PAUSE.saturating_mul(1 << entry.failures.min(16)).min(LONGEST_PAUSE);
@@ -190,6 +204,16 @@ impl Entry {
             is_compared: false,
             is_in_flight: false,
             is_changed: false,
+        }
+    }
+
+    /// Returns the rank among the Secrets of a namespace that are due. Changes that the host is owed come first, then copies
+    /// of an earlier process, which may be as they should be, and then comparisons.
+    fn rank(&self) -> u8 {
+        match (self.since, &self.record) {
+            (None, _) => 2,
+            (Some(_), Some(_)) if !self.is_compared => 1,
+            (Some(_), _) => 0,
         }
     }
 }

@@ -91,3 +91,46 @@ async fn refusals_of_a_cluster_are_complete_after_all_of_its_secrets_were_compar
     assert_eq!(schedule.refusals("n", "c"), (vec![refusal("c-etcd")], true));
     assert_eq!((schedule.backlog().objects, schedule.backlog().refused), (0, 2));
 }
+
+#[tokio::test(start_paused = true)]
+async fn ho_32_a_first_refusal_is_checked_soon_and_each_is_tried_again_after_an_outage() {
+    let (mut schedule, secret) = (Schedule::default(), key("n", "c-ca"));
+    schedule.change(secret.clone(), "c");
+    let mut pauses = Vec::new();
+    for _ in 0..3 {
+        assert!(taken(&mut schedule).is_some());
+        let refusal = Refusal { reason: "WriteBackForbidden", message: String::new() };
+        schedule.finish(&secret, Outcome::Refused(refusal), None, true);
+        let due = schedule.next_due().unwrap();
+        pauses.push(due.duration_since(Instant::now()).as_secs());
+        tokio::time::sleep_until(due).await;
+    }
+    assert_eq!(pauses, [30, 300, 300]);
+    for _ in 0..9 {
+        let due = schedule.next_due().unwrap();
+        tokio::time::sleep_until(due).await;
+        assert!(taken(&mut schedule).is_some());
+        schedule.finish(&secret, Outcome::Pending, None, true);
+    }
+    assert_eq!(taken(&mut schedule), None, "it has failed often");
+    schedule.retry_failed();
+    assert!(taken(&mut schedule).is_some());
+    schedule.finish(&secret, Outcome::Pending, None, true);
+    let pause = schedule.next_due().unwrap().duration_since(Instant::now());
+    assert_eq!(pause, FIRST_PAUSE, "the pauses begin anew");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ho_42_changes_that_the_host_is_owed_come_before_comparisons_of_their_namespace() {
+    let (mut schedule, compared) = (Schedule::default(), key("n", "old-ca"));
+    schedule.change(compared.clone(), "old");
+    assert!(taken(&mut schedule).is_some());
+    schedule.finish(&compared, Outcome::Settled, None, true);
+    tokio::time::sleep(COMPARE).await;
+    // The copy of an earlier process.
+    schedule.restore(record());
+    tokio::time::advance(Duration::from_millis(1)).await;
+    schedule.change(key("n", "new-ca"), "new");
+    let order = [taken(&mut schedule), taken(&mut schedule), taken(&mut schedule)];
+    assert_eq!(order.map(Option::unwrap_or_default), ["n/new-ca", "n/c-ca", "n/old-ca"]);
+}

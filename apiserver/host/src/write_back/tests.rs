@@ -1,6 +1,7 @@
 //! Tests of the copies of clusters' Secrets.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use kube::core::Status;
 use serde_json::{Value, json};
@@ -99,8 +100,15 @@ fn own(names: &'static [&'static str], cluster: Option<Value>) -> Fake {
 type Objects = Arc<Mutex<HashMap<String, Value>>>;
 
 fn host(objects: &Objects) -> Fake {
-    let (host, objects) = (Fake::new(status(404)), Arc::clone(objects));
-    host.responds(move |request, body| {
+    let host = Fake::new(status(404));
+    host.responds(stored(objects));
+    host
+}
+
+/// Responds as a host with these Secrets does.
+fn stored(objects: &Objects) -> impl FnMut(&str, &Value) -> Option<(u16, Value)> + Send + use<> {
+    let objects = Arc::clone(objects);
+    move |request, body| {
         let mut objects = objects.lock().unwrap();
         let (method, path) = request.split_once(' ').unwrap();
         let name = path.rsplit('/').next().unwrap_or_default().to_owned();
@@ -125,8 +133,7 @@ fn host(objects: &Objects) -> Fake {
             ("GET", Some(known)) => (200, known),
             _ => status(409),
         })
-    });
-    host
+    }
 }
 
 fn objects(all: &[(&str, Value)]) -> Objects {
@@ -318,4 +325,67 @@ async fn a_host_that_is_on_probation_is_not_believed_and_a_missing_namespace_is_
     lead(&own(CA, Some(cluster("u", None))), &fake, &memory, &up(), A_WHILE).await;
     assert_eq!(memory.reports().last(), Some(&(vec![], true)));
     assert_eq!(writes(&fake).len(), 1, "it is tried again after a while: {:?}", fake.requests());
+}
+
+#[tokio::test(start_paused = true)]
+async fn ho_32_a_secret_that_was_refused_before_an_outage_is_tried_again_when_the_host_is_back() {
+    let (memory, fake, health) = (Arc::new(Memory::default()), Fake::new(status(403)), up());
+    let own = own(CA, Some(cluster("u", None)));
+    let outage = async {
+        // The pause is the longest one by now.
+        tokio::time::sleep(COMPARE).await;
+        health.set(HostState::Down);
+        fake.answer((200, in_host("c-ca", Some("u"), "YQ==")));
+        tokio::time::sleep(SECOND).await;
+        let before = fake.requests().len();
+        health.set(HostState::Up);
+        tokio::time::sleep(SECOND).await;
+        assert_eq!(fake.requests().len(), before + 1, "{:?}", fake.requests());
+    };
+    tokio::select! {
+        () = lead(&own, &fake, &memory, &health, COMPARE * 3) => {}
+        () = outage => {}
+    }
+    assert_eq!(memory.reports().last(), Some(&(vec![], true)), "the refusal has ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn ho_32_a_copy_that_the_host_does_not_accept_is_reported_with_its_words() {
+    let (memory, fake) = (Arc::new(Memory::default()), Fake::new(status(404)));
+    fake.responds(|request, _| Some(status(if request.starts_with("GET ") { 404 } else { 422 })));
+    lead(&own(CA, Some(cluster("u", None))), &fake, &memory, &up(), A_WHILE).await;
+    assert_eq!(memory.reports(), [(vec!["WriteBackRefused"], true)]);
+    let message = memory.reports.lock().unwrap()[0].0[0].message.clone();
+    assert!(message.contains("Secret n/c-ca: the fake responds 422"), "{message}");
+    assert_eq!(writes(&fake).len(), 1, "{:?}", fake.requests());
+}
+
+#[tokio::test(start_paused = true)]
+async fn ho_31_a_copy_that_a_slow_host_creates_after_its_cluster_is_gone_is_removed() {
+    let (memory, health) = (Arc::new(Memory::default()), up());
+    let own = own(CA, Some(cluster("u", None)));
+    let found = objects(&[("c-ca", in_host("c-ca", Some("u"), "YQ=="))]);
+    let (fake, is_slow) = (Fake::new(status(404)), Arc::new(AtomicBool::new(false)));
+    let (mut answers, slow) = (stored(&found), Arc::clone(&is_slow));
+    fake.responds(move |request, body| match request.starts_with("POST ") && slow.load(Ordering::SeqCst) {
+        true => Some(status(504)),
+        false => answers(request, body),
+    });
+    let outage = async {
+        tokio::time::sleep(COMPARE - SECOND).await;
+        found.lock().unwrap().clear();
+        is_slow.store(true, Ordering::SeqCst);
+        tokio::time::sleep(SECOND * 2).await;
+        assert!(!writes(&fake).is_empty(), "the copy is created again, without an answer");
+        own.responds(|request, _| (!request.starts_with("WATCH")).then(|| status(404)));
+        tokio::time::sleep(SECOND * 10).await;
+        assert_eq!(memory.owners(), ["u"], "the host may still create it");
+        found.lock().unwrap().insert("c-ca".to_owned(), in_host("c-ca", Some("u"), "YQ=="));
+        tokio::time::sleep(LONG).await;
+    };
+    tokio::select! {
+        () = lead(&own, &fake, &memory, &health, COMPARE * 2) => {}
+        () = outage => {}
+    }
+    assert!(found.lock().unwrap().is_empty() && memory.owners().is_empty(), "{:?}", fake.requests());
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use apiserver_access::{Authenticated, Unauthenticated};
+use apiserver_access::{Authenticated, IDENTITY_STALE, Realm, Unauthenticated, User};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use http::HeaderMap;
 
@@ -33,4 +33,12 @@ pub(crate) async fn authenticate(
         // Not 401: the token may be valid, and a client that is refused discards it.
         Unauthenticated::ReviewFailed(why) => ApiError::undecided(why.0),
     })
+}
+
+/// Returns the age of the answer by which a user of Keystone is known while Keystone does not answer. Unit: seconds.
+pub(crate) fn stale_identity(user: &User) -> Option<&str> {
+    // The extra attributes of another realm are not those of Keystone.
+    let is_of_keystone = user.realm == Realm::Keystone;
+    let age = user.extra.get(IDENTITY_STALE).filter(|_| is_of_keystone)?;
+    age.first().map(String::as_str)
 }

@@ -68,7 +68,7 @@ pub(crate) async fn authorize(
     let attributes = attributes(info, query, user);
     let started = Instant::now();
     let decided = decide(authorizer(server, proxied), &attributes).await;
-    server.telemetry.metrics.authorized(decided.counted, started.elapsed());
+    server.telemetry.metrics.authorized(&decided.authorizer, decided.counted, started.elapsed());
     decided
 }
 

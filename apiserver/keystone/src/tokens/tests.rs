@@ -83,7 +83,7 @@ async fn while_keystone_is_silent_known_tokens_work_and_others_get_an_error_at_o
     tokio::time::pause();
     tokio::time::advance(GOOD).await;
     let user = tokens.review(&token).await.unwrap().unwrap();
-    let age: u64 = user.extra[AGE].first().unwrap().parse().unwrap();
+    let age: u64 = user.extra[IDENTITY_STALE].first().unwrap().parse().unwrap();
     assert!(age >= 60, "{age}");
     tokio::time::advance(STALE).await;
     tokens.review(&token).await.unwrap_err();
@@ -100,7 +100,7 @@ async fn a_token_that_was_revoked_is_refused_when_its_answer_is_no_longer_fresh(
     let revoked = Client::new().delete(url).header("X-Auth-Token", &token).header("X-Subject-Token", &token);
     assert_eq!(revoked.send().await.unwrap().status().as_u16(), 204);
     let known = tokens.review(&token).await.unwrap().unwrap();
-    assert!(!known.extra.contains_key(AGE));
+    assert!(!known.extra.contains_key(IDENTITY_STALE));
     tokio::time::pause();
     tokio::time::advance(GOOD).await;
     tokio::time::resume();

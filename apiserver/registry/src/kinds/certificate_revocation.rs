@@ -2,6 +2,7 @@
 
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::rules::json_fields::get;
@@ -41,6 +42,13 @@ impl Strategy for CertificateRevocationStrategy {
         if is_set("issuedBefore") && !by_subject {
             errors.push(FieldError::forbidden(path("issuedBefore"), "only with group or user"));
         }
+        // The format of the schema allows offsets that no time has.
+        let is_unreadable =
+            |time: &&Value| time.as_str().is_some_and(|time| time.parse::<Timestamp>().is_err());
+        if let Some(time) = get(new, "spec.issuedBefore").filter(is_unreadable) {
+            let detail = "must be a time in RFC 3339, such as 2026-11-27T12:00:00Z";
+            errors.push(FieldError::invalid(path("issuedBefore"), time, detail));
+        }
         errors
     }
 }
@@ -64,6 +72,10 @@ mod tests {
             (json!({"user": "alice", "issuer": "capstan-ca"}), vec!["spec.issuer"]),
             (
                 json!({"serialNumber": "1f", "issuer": "c", "issuedBefore": "2026-11-27T12:00:00Z"}),
+                vec!["spec.issuedBefore"],
+            ),
+            (
+                json!({"user": "alice", "issuedBefore": "2026-11-27T12:00:00+99:00"}),
                 vec!["spec.issuedBefore"],
             ),
         ] {

@@ -78,6 +78,8 @@ pub(crate) struct ServerConfiguration {
     pub(crate) tls: Option<Tls>,
     /// CAs whose certificates identify clients, in PEM. Default: the server's own CA.
     pub(crate) client_ca_file: Option<PathBuf>,
+    /// Certificate revocation lists of the CAs of client certificates, in PEM. Default: none.
+    pub(crate) client_crl_file: Option<PathBuf>,
     /// Host cluster that serves Capstan's API groups. Default: none.
     pub(crate) host: Option<Host>,
     /// Keystone whose tokens identify users on the direct endpoint. Default: none.

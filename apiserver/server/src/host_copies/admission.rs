@@ -36,8 +36,7 @@ impl HostCopies {
             return Ok(all);
         }
         for name in COPIES {
-            let contact: Option<i64> = self.values.read(HEARTBEAT, name).await?;
-            let contact = contact.and_then(|seconds| Timestamp::from_second(seconds).ok());
+            let contact = self.heartbeat(name).await?;
             all.push(RestoredAdmission { name, objects: self.values.list(name).await?, contact });
         }
         Ok(all)

@@ -51,13 +51,14 @@ impl HostCopies {
         if self.are_replaced().await? {
             return Ok(RestoredMirror::default());
         }
-        let contact: Option<i64> = self.values.read(HEARTBEAT, MIRROR).await?;
+        let behind = self.behind().await?.as_secs();
+        let keys: Option<KeptKeys> = self.values.read(TOKEN_KEYS, ONLY).await?;
         Ok(RestoredMirror {
             permissions: self.values.list(PERMISSIONS).await?,
             accounts: self.values.list(ACCOUNTS).await?,
-            keys: self.values.read(TOKEN_KEYS, ONLY).await?,
+            keys: keys.map(|keys| KeptKeys { at: keys.at.saturating_sub(behind), ..keys }),
             disagreements: self.values.list(DISAGREEMENTS).await?,
-            contact: contact.and_then(|seconds| Timestamp::from_second(seconds).ok()),
+            contact: self.heartbeat(MIRROR).await?,
         })
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use apiserver_host::SecretCopies;
+use apiserver_host::{Contact, SecretCopies};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -79,6 +79,15 @@ impl StoredSecrets {
     }
 }
 
+/// Returns the age of a copy of this time, in Unix seconds. One from the future may be of any age: a clock was set back.
+fn age(at: i64) -> Duration {
+    let mut contact = Contact::never();
+    if let Ok(at) = Timestamp::from_second(at) {
+        contact.restore(at);
+    }
+    contact.age()
+}
+
 fn name(namespace: &str, name: &str) -> String {
     format!("{namespace}/{name}")
 }
@@ -93,8 +102,7 @@ impl SecretCopies for StoredSecrets {
                 tracing::warn!(error, namespace, secret, "the copy of a secret cannot be read");
             })
             .ok()??;
-        let age = Timestamp::now().as_second().saturating_sub(stored.at);
-        Some((stored.secret, Duration::from_secs(u64::try_from(age).unwrap_or_default())))
+        Some((stored.secret, age(stored.at)))
     }
 
     async fn write(&self, secret: &Secret) {

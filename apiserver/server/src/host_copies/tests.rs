@@ -1,14 +1,20 @@
 //! Tests of the copies in the store.
 
-use apiserver_host::{Bounds, Disagreement, HostHealth, HostMirror, HostNamespaces, HostPin, SecretCopies};
+use apiserver_host::{
+    Bounds, Disagreement, HostHealth, HostMirror, HostNamespaces, HostPin, KeptKeys, SecretCopies,
+};
 use apiserver_machinery::encryption::{Provider, Rules};
+use bytes::Bytes;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::json;
+use storage_contract::Key;
 use storage_embedded::EmbeddedStore;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::mirror::TOKEN_KEYS;
 use super::*;
+use crate::replicas::Replica;
 
 const MARKER: &str = "hunter2";
 
@@ -159,6 +165,45 @@ async fn a_secret_is_sealed_in_the_store_and_read_by_another_replica() {
     assert!(StoredSecrets::new(rotated).read("n", "s").await.is_none(), "its key is gone");
     second.remove("n", "s").await;
     assert!(first.read("n", "s").await.is_none());
+}
+
+#[tokio::test]
+async fn tm_25_a_clock_that_was_set_back_makes_no_copy_younger() {
+    let (_directory, copies) = copies();
+    keep_once(&copies, originals("u1", None).0).await;
+    let keys = KeptKeys { issuer: String::new(), document: String::new(), at: Timestamp::now().as_second() };
+    copies.values.write(TOKEN_KEYS, ONLY, &keys).await.unwrap();
+    let ages = async || {
+        let now = Timestamp::now();
+        let contact = copies.restore().await.unwrap().contact.unwrap();
+        let keys = copies.restore_mirror().await.unwrap().keys.unwrap();
+        [now.duration_since(contact).as_secs(), now.as_second() - keys.at]
+    };
+    // The clock of another replica is ahead: first within the limits of NTP, and then by an hour.
+    for (id, ahead, expected) in [("a", 60, 0..60), ("b", 3600, 3590..3660)] {
+        let mut replica = Replica::of_this_process(String::new());
+        replica.renewed = Timestamp::now() + jiff::SignedDuration::from_secs(ahead);
+        let key = Key::new(format!("/capstan/replicas/{id}")).unwrap();
+        let value = Bytes::from(serde_json::to_vec(&replica).unwrap());
+        copies.values.store.create(&key, value).await.unwrap();
+        let found = ages().await;
+        assert!(found.iter().all(|age| expected.contains(age)), "{ahead}: {found:?}");
+    }
+}
+
+#[tokio::test]
+async fn tm_25_a_copy_from_the_future_is_of_any_age() {
+    let (_directory, copies) = copies();
+    let now = Timestamp::now().as_second();
+    for (name, at) in [("ahead", now + 60), ("wrong", now + 3600), ("old", now - 3600)] {
+        let stored = json!({"at": at, "secret": secret(name)});
+        copies.values.write(SECRETS, &format!("n/{name}"), &stored).await.unwrap();
+    }
+    let secrets = StoredSecrets::new(copies.clone());
+    let age = async |name: &str| secrets.read("n", name).await.unwrap().1;
+    assert!(age("ahead").await.as_secs() < 60, "the clocks of two replicas differ");
+    assert_eq!(age("wrong").await, std::time::Duration::MAX);
+    assert!((3600..3700).contains(&age("old").await.as_secs()));
 }
 
 #[tokio::test]

@@ -201,7 +201,7 @@ impl Followers {
         let shutdown = || supervisor.shutdown().clone();
         let server = || Arc::clone(server);
         let Self { uses, authorities, signer, issuer, admission, replica } = self;
-        let revocations = revocations::follow(server(), tls.tls(), shutdown());
+        let revocations = revocations::follow(server(), tls.tls(), tls.revocation_metrics(), shutdown());
         supervisor.spawn("service manager", service_manager::report(shutdown()));
         supervisor.spawn("certificate revocations", revocations);
         supervisor.spawn("uses of certificates", uses.follow(server(), shutdown()));

@@ -43,6 +43,47 @@ fn a_new_certificate_is_used_once_its_key_is_there() {
     assert!(error.contains("tls.key"), "{error}");
 }
 
+/// Returns a certificate revocation list in PEM. It is one of a CA that no client uses, and names no certificate.
+fn revocation_list(number: u64) -> String {
+    let mut params = rcgen::CertificateParams::default();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let issuer = rcgen::CertifiedIssuer::self_signed(params, rcgen::KeyPair::generate().unwrap()).unwrap();
+    let list = rcgen::CertificateRevocationListParams {
+        this_update: rcgen::date_time_ymd(2030, 1, 1),
+        next_update: rcgen::date_time_ymd(2031, 1, 1),
+        crl_number: rcgen::SerialNumber::from(number),
+        issuing_distribution_point: None,
+        revoked_certs: Vec::new(),
+        key_identifier_method: rcgen::KeyIdMethod::Sha256,
+    };
+    list.signed_by(&issuer).unwrap().pem().unwrap()
+}
+
+#[test]
+fn a_file_without_a_revocation_list_changes_nothing() {
+    let data = tempfile::tempdir().unwrap();
+    let path = data.path().join("clients.crl");
+    let open = || {
+        let mut sources = sources(&data, None, None);
+        sources.configuration.client_crl_file = Some(path.clone());
+        sources.open()
+    };
+    std::fs::write(&path, "").unwrap();
+    let Err(error) = open() else { panic!("there is no list") };
+    assert!(format!("{error:#}").contains("clientCrlFile"), "{error:#}");
+    std::fs::write(&path, [revocation_list(1), revocation_list(2)].concat()).unwrap();
+    let Err(error) = open() else { panic!("both are of the same name") };
+    assert!(format!("{error:#}").starts_with("clientCrlFile: "), "{error:#}");
+    std::fs::write(&path, revocation_list(1)).unwrap();
+    let mut files = open().unwrap();
+    assert_eq!(files.reload(), Reload::Unchanged);
+    std::fs::write(&path, "").unwrap();
+    let Reload::Unusable(error) = files.reload() else { panic!("there is no list") };
+    assert!(error.contains("clientCrlFile"), "{error}");
+    std::fs::write(&path, revocation_list(2)).unwrap();
+    assert_eq!(files.reload(), Reload::Replaced);
+}
+
 #[test]
 fn a_ca_that_vanishes_is_not_replaced() {
     let data = tempfile::tempdir().unwrap();

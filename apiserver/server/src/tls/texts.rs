@@ -4,7 +4,7 @@
 use anyhow::Context;
 use apiserver_access::{CertificatePools, RequestHeaders};
 use apiserver_http::{NamedCertificate, ReloadableTls, TlsMaterial};
-use rustls::pki_types::CertificateDer;
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 
 use crate::config::SniCertificate;
 use crate::pki;
@@ -15,6 +15,8 @@ pub(super) struct PemTexts {
     pub(super) serving: ServingTexts,
     /// CAs of clients and of machines.
     pub(super) client_cas: String,
+    /// Certificate revocation lists; empty without a file.
+    pub(super) client_crls: String,
     pub(super) front_proxy: FrontProxyTexts,
 }
 
@@ -75,6 +77,7 @@ impl ServingTexts {
             request_header_cas: Vec::new(),
             request_headers: RequestHeaders::default(),
             host_cas: Vec::new(),
+            crls: Vec::new(),
         })
     }
 }
@@ -110,6 +113,17 @@ pub(super) fn check_client_cas(pem: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns the certificate revocation lists of a text, which may be empty.
+fn client_crls(pem: &str) -> anyhow::Result<Vec<CertificateRevocationListDer<'static>>> {
+    if pem.is_empty() { Ok(Vec::new()) } else { pki::revocation_lists(pem, "clientCrlFile") }
+}
+
+/// Checks that all certificate revocation lists can be used with the CAs of clients.
+pub(super) fn check_client_crls(pem: &str, cas: &str) -> anyhow::Result<()> {
+    CertificatePools::with_crls(&client_cas(cas)?, &[], &[], &client_crls(pem)?).context("clientCrlFile")?;
+    Ok(())
+}
+
 impl PemTexts {
     /// Returns the settings to serve with.
     pub(super) fn material(&self) -> anyhow::Result<TlsMaterial> {
@@ -119,6 +133,7 @@ impl PemTexts {
             request_header_cas: self.front_proxy.cas()?,
             request_headers: self.front_proxy.headers.clone(),
             host_cas: self.front_proxy.host_cas()?,
+            crls: client_crls(&self.client_crls)?,
             ..of_serving
         })
     }

@@ -82,6 +82,7 @@ fn material(servers: &Issuer, client_cas: &[&Issuer], front_proxies: &Issuer) ->
         request_header_cas: vec![front_proxies.der().clone()],
         request_headers: RequestHeaders::default(),
         host_cas: Vec::new(),
+        crls: Vec::new(),
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::process::Capstan;
 
 /// Metrics that dashboards for Kubernetes read, with the labels they group by.
-const EXPECTED: [(&str, &[&str]); 40] = [
+const EXPECTED: [(&str, &[&str]); 41] = [
     (
         "apiserver_request_total",
         &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component", "code"],
@@ -45,6 +45,7 @@ const EXPECTED: [(&str, &[&str]); 40] = [
     ("authenticated_user_requests", &["username"]),
     ("authorization_attempts_total", &["result"]),
     ("authorization_duration_seconds", &["result"]),
+    ("apiserver_authorization_decisions_total", &["type", "name", "decision"]),
     ("apiserver_client_certificate_expiration_seconds", &[]),
     ("apiserver_tls_handshake_errors_total", &[]),
     ("etcd_request_duration_seconds", &["operation", "group", "resource"]),

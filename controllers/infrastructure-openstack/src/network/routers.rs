@@ -1,5 +1,7 @@
 //! Neutron calls for routers.
 
+use std::net::IpAddr;
+
 use controllers_infrastructure::{CloudError, CloudResult, ErrorClass, NetworkQuery, NewRouter, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -41,6 +43,9 @@ struct Gateway {
     network_id: Option<String>,
     #[serde(default)]
     external_fixed_ips: Vec<Address>,
+    /// Absent without Neutron's extension.
+    #[serde(default)]
+    enable_snat: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -76,7 +81,7 @@ pub(crate) async fn routers(session: &Session, query: &NetworkQuery) -> CloudRes
 }
 
 pub(crate) async fn create_router(session: &Session, new: &NewRouter) -> CloudResult<Router> {
-    let gateway = new.external_network_id.as_ref().map(|network| gateway(network, &new.external_ips));
+    let gateway = new.external_network_id.as_ref().map(|network| gateway(network, &new.external_ips, None));
     let router = object([
         ("name", Some(json!(new.name))),
         ("description", Some(json!(new.description))),
@@ -92,16 +97,51 @@ pub(crate) async fn set_router_gateway(
     network: &str,
     external_ips: &[(String, Option<String>)],
 ) -> CloudResult<Router> {
-    let body = json!({"router": {"external_gateway_info": gateway(network, external_ips)}});
-    let request = Request::put(Service::Network, path("routers", router), body);
+    let path = path("routers", router);
+    // Neutron resets the parts of a gateway that the request leaves out.
+    let read = Request::get(Service::Network, path.clone());
+    let known = session.under::<ResponseBody>(&read, "router").await?.external_gateway_info;
+    let body =
+        json!({"router": {"external_gateway_info": replacement(network, external_ips, known.as_ref())}});
+    let request = Request::put(Service::Network, path, body);
     Ok(session.under::<ResponseBody>(&request, "router").await?.into())
 }
 
-fn gateway(network: &str, external_ips: &[(String, Option<String>)]) -> Value {
+/// Returns the gateway that replaces `known`. SNAT that is off stays off, also on another network.
+fn replacement(network: &str, external_ips: &[(String, Option<String>)], known: Option<&Gateway>) -> Value {
+    let is_same = |known: &&Gateway| known.network_id.as_deref() == Some(network);
+    let kept = known.filter(is_same).map(|known| kept(external_ips, &known.external_fixed_ips));
+    let external_ips: Vec<_> = external_ips.iter().cloned().chain(kept.into_iter().flatten()).collect();
+    // In most clouds only an administrator may name SNAT, even with its default: on.
+    let snat = known.and_then(|known| known.enable_snat).filter(|is_on| !is_on);
+    gateway(network, &external_ips, snat)
+}
+
+/// Returns the addresses of a gateway that stay beside the requested ones: those of the other IP version. If a request
+/// has no address, its version is unknown, and none stays.
+fn kept(requested: &[(String, Option<String>)], held: &[Address]) -> Vec<(String, Option<String>)> {
+    let versions: Option<Vec<bool>> =
+        requested.iter().map(|(_, address)| is_ipv6(address.as_deref()?)).collect();
+    let Some(versions) = versions.filter(|versions| !versions.is_empty()) else { return Vec::new() };
+    let stays =
+        |held: &&Address| is_ipv6(&held.ip_address).is_some_and(|version| !versions.contains(&version));
+    held.iter().filter(stays).map(|held| (held.subnet_id.clone(), Some(held.ip_address.clone()))).collect()
+}
+
+fn is_ipv6(address: &str) -> Option<bool> {
+    address.parse::<IpAddr>().ok().map(|address| address.is_ipv6())
+}
+
+fn gateway(network: &str, external_ips: &[(String, Option<String>)], snat: Option<bool>) -> Value {
     let fixed: Vec<Value> = external_ips.iter().map(fixed_ip).collect();
     // In most clouds only an administrator may name addresses, even an empty list of them.
     let fixed = (!fixed.is_empty()).then(|| json!(fixed));
-    Value::Object(object([("network_id", Some(json!(network))), ("external_fixed_ips", fixed)]))
+    let snat = snat.map(Value::Bool);
+    Value::Object(object([
+        ("network_id", Some(json!(network))),
+        ("external_fixed_ips", fixed),
+        ("enable_snat", snat),
+    ]))
 }
 
 fn fixed_ip((subnet, address): &(String, Option<String>)) -> Value {

@@ -117,8 +117,12 @@ impl Controller {
         if finalizers == operation.finalizers() && owners == operation.owner_references() && labelled {
             return Ok(false);
         }
-        let patch = json!({"metadata": {"resourceVersion": operation.resource_version(), "finalizers": finalizers,
-            "ownerReferences": owners, "labels": label.map(|name| json!({MACHINE_LABEL: name}))}});
+        let mut patch = json!({"metadata": {"resourceVersion": operation.resource_version(),
+            "finalizers": finalizers, "ownerReferences": owners}});
+        // A null would remove the labels of the user.
+        if let Some(name) = label {
+            patch["metadata"]["labels"] = json!({MACHINE_LABEL: name});
+        }
         self.patch(operation, &patch).await?;
         Ok(true)
     }

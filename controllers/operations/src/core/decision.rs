@@ -66,7 +66,7 @@ pub(crate) struct Change {
     pub result: OperationResult,
 }
 
-/// `OperationResult` has texts only; equality is total.
+/// `OperationResult` has texts, words and flags only; equality is total.
 impl Eq for Change {}
 
 impl Change {

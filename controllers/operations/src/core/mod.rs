@@ -4,6 +4,7 @@ pub(crate) mod action_log;
 pub(crate) mod claim;
 pub(crate) mod context;
 pub(crate) mod controller;
+pub(crate) mod cordon;
 pub(crate) mod decision;
 pub(crate) mod events;
 pub(crate) mod node_drain;

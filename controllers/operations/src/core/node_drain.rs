@@ -3,17 +3,18 @@
 use std::time::Duration;
 
 use apiserver_types::{
-    Cluster, Machine, MachineAction, MachineDrainRule, MachineOperation, OperationPhase, StepState,
+    Cluster, DrainParameters, Machine, MachineAction, MachineDrainRule, MachineOperation, OperationPhase,
+    StepState,
 };
 use controllers_workload::drain::{self, DrainProgress};
-use controllers_workload::{ClusterKey, WorkloadError, describe, found};
+use controllers_workload::{ClusterKey, WorkloadError};
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{ListParams, Patch, PatchParams};
+use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
-use serde_json::{Value, json};
 
 use controllers_runtime::{ReconcileError, Requeue};
 
+use crate::core::cordon;
 use crate::core::decision::{Change, Outcome, StepUpdate};
 use crate::core::report;
 use crate::core::target::Target;
@@ -21,24 +22,23 @@ use crate::core::target::Target;
 /// Step before the disruption.
 pub(crate) const DRAIN: &str = "DrainNode";
 
+/// Step after a drain by force whose time is over: the Pods that are left are deleted.
+pub(crate) const DELETE_PODS: &str = "DeletePods";
+
 /// Step after the disruption.
 pub(crate) const UNCORDON: &str = "UncordonNode";
-
-/// Annotation of a Node that an operation has cordoned: the uid of the operation, `/`, and the boot id at that time. A
-/// Node that its user has cordoned does not get it, and stays cordoned.
-const CORDONED_BY: &str = "capstan.dev/cordoned-by";
 
 /// Annotation of a Machine whose Node is not drained before the Machine is deleted. Upstream's.
 const NO_DRAIN: &str = "machine.cluster.x-k8s.io/exclude-node-draining";
 
-/// Time limit of a drain if the Machine has none. An operation never deletes pods by force.
+/// Time limit of a drain if neither the operation nor the Machine has one. Only the action `drain` deletes pods by force.
 const DRAIN_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// Time limit of the wait until the Node is Ready again: a kubelet needs a minute on a slow machine.
 const READY_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// Interval between two looks at a Node. A drain requests the eviction of each pod again.
-const INTERVAL: Duration = Duration::from_secs(5);
+pub(crate) const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Reports whether an operation drains the Node of its Machine: unless it says otherwise, if there is a Node.
 pub(crate) fn drains(operation: &MachineOperation, machine: &Machine) -> bool {
@@ -46,8 +46,12 @@ pub(crate) fn drains(operation: &MachineOperation, machine: &Machine) -> bool {
     let wanted = match spec.action {
         MachineAction::Reboot => spec.reboot.as_ref().and_then(|it| it.drain),
         MachineAction::Upgrade => spec.upgrade.as_ref().and_then(|it| it.drain),
-        MachineAction::PowerOff | MachineAction::PowerOn => Some(false),
+        MachineAction::PowerOff
+        | MachineAction::PowerOn
+        | MachineAction::Cordon
+        | MachineAction::Uncordon => Some(false),
         MachineAction::Retire => Some(!machine.annotations().contains_key(NO_DRAIN)),
+        MachineAction::Drain => Some(true),
     };
     wanted != Some(false) && node_name(machine).is_some()
 }
@@ -85,29 +89,63 @@ pub(crate) async fn before(target: &Target) -> Result<Option<Requeue>, kube::Err
         report::note(target, Some(DRAIN), why).await?;
         return Ok(Some(Requeue::After(INTERVAL)));
     }
-    let waiting = match drain_once(target).await {
+    let (waiting, left) = match drain_once(target).await {
         Ok(DrainProgress::Done) => {
             let change = Change::of([StepUpdate::done(DRAIN, "the Node is cordoned and drained")]);
             report::write(target, &change).await?;
             return Ok(Some(Requeue::Now));
         }
         Ok(DrainProgress::Waiting(waiting)) => {
-            waiting.message(target.step(DRAIN).and_then(report::started).unwrap_or(target.now))
+            let started = target.step(DRAIN).and_then(report::started).unwrap_or(target.now);
+            (waiting.message(started), waiting.given_up())
         }
-        Err(error) => error.to_string(),
+        Err(error) => (error.to_string(), error.to_string()),
     };
-    if elapsed(target, DRAIN) > timeout(&target.machine) {
-        let remedy = match target.operation.spec.action {
-            MachineAction::Retire => "Delete the Machine",
-            _ => "Set drain to false",
-        };
-        let message = format!(
-            "the Node was not drained in time: {waiting}. Nothing was done to the server. {remedy} to go on without"
-        );
-        return end(target, Outcome::failed(DRAIN, "DrainBlocked", message)).await.map(Some);
+    if elapsed(target, DRAIN) > timeout(target) {
+        return give_up(target, &waiting, &left).await.map(Some);
     }
     report::note(target, Some(DRAIN), &waiting).await?;
     Ok(Some(Requeue::After(INTERVAL)))
+}
+
+/// Ends a drain whose time is over. By force, it goes on with the deletion of the Pods that are left. The Event of the
+/// failed step lists what was given up.
+async fn give_up(target: &Target, waiting: &str, left: &str) -> Result<Requeue, kube::Error> {
+    let text = match target.operation.spec.action {
+        MachineAction::Drain if parameters(target).force == Some(true) => {
+            let failed = StepUpdate::failed(DRAIN, format!("gave up the evictions: {left}"));
+            let next = StepUpdate::running(DELETE_PODS, "deleting the Pods that are left, by force");
+            let change = Change { plan: vec![DELETE_PODS], ..Change::of([failed, next]) };
+            report::write(target, &change).await?;
+            return Ok(Requeue::Now);
+        }
+        MachineAction::Drain => {
+            format!("{left}. Correct the cause, or request the drain with force to delete these Pods")
+        }
+        MachineAction::Retire => {
+            format!("{waiting}. Nothing was done to the server. Delete the Machine to go on without")
+        }
+        _ => format!("{waiting}. Nothing was done to the server. Set drain to false to go on without"),
+    };
+    let message = format!("the Node was not drained in time: {text}");
+    fail(target, Outcome::failed(DRAIN, "DrainBlocked", message)).await
+}
+
+/// Ends an operation whose drain has failed. The Node becomes schedulable again, unless the operation wants otherwise.
+///
+/// # Errors
+/// The API's own failure.
+pub(crate) async fn fail(target: &Target, outcome: Outcome) -> Result<Requeue, kube::Error> {
+    if parameters(target).uncordon_on_failure == Some(false) {
+        report::finish(&target.context, &target.operation, &outcome, target.now).await?;
+        return Ok(Requeue::Now);
+    }
+    end(target, outcome).await
+}
+
+/// Returns the parameters of a drain; those of other actions are the defaults.
+fn parameters(target: &Target) -> DrainParameters {
+    target.operation.spec.drain.clone().unwrap_or_default()
 }
 
 /// Decision at the end of an operation.
@@ -115,10 +153,11 @@ pub(crate) enum End {
     /// Another pass: the Node is not Ready yet.
     Later(Requeue),
     /// The end, with the state of the Node's step.
-    Now(Outcome),
+    Now(Box<Outcome>),
 }
 
-/// Ends the cordon before an operation ends. After a success the Node must be Ready again first.
+/// Ends the cordon before an operation ends, unless the Machine is being deleted. After a success the Node must be Ready
+/// again first.
 ///
 /// # Errors
 /// The API's own failure.
@@ -126,11 +165,16 @@ pub(crate) async fn after(target: &Target, outcome: Outcome) -> Result<End, kube
     let state = |name: &str| target.step(name).map(|step| step.state);
     let open = matches!(state(UNCORDON), Some(StepState::Pending | StepState::Running));
     if !open || matches!(state(DRAIN), None | Some(StepState::Pending)) {
-        return Ok(End::Now(outcome));
+        return Ok(End::Now(Box::new(outcome)));
+    }
+    // The deletion drains the Node, too, and no pod must return to it before.
+    if target.machine.metadata.deletion_timestamp.is_some() {
+        let kept = StepUpdate::skipped(UNCORDON, "the Node goes with its Machine");
+        return Ok(End::Now(Box::new(with(outcome, kept))));
     }
     if outcome.phase != OperationPhase::Complete {
         // One attempt only: the decision that ends the operation is not stored, and must not be made again.
-        return Ok(End::Now(with(outcome, uncordoned(uncordon(target, false).await))));
+        return Ok(End::Now(Box::new(with(outcome, uncordoned(uncordon(target, false).await)))));
     }
     if state(UNCORDON) == Some(StepState::Pending) {
         // The last steps of the disruption are written with it.
@@ -148,9 +192,9 @@ pub(crate) async fn after(target: &Target, outcome: Outcome) -> Result<End, kube
             let update = uncordoned(result);
             let message = "the Node was not Ready in time; its server has what was asked for";
             let failed = Outcome { phase: OperationPhase::Failed, reason: "NodeNotReady", ..outcome };
-            Ok(End::Now(with(Outcome { message: message.to_owned(), ..failed }, update)))
+            Ok(End::Now(Box::new(with(Outcome { message: message.to_owned(), ..failed }, update))))
         }
-        result => Ok(End::Now(with(outcome, uncordoned(result)))),
+        result => Ok(End::Now(Box::new(with(outcome, uncordoned(result))))),
     }
 }
 
@@ -161,7 +205,8 @@ fn with(mut outcome: Outcome, update: StepUpdate) -> Outcome {
 
 fn uncordoned(result: Result<Option<String>, String>) -> StepUpdate {
     match result {
-        Ok(None) => StepUpdate::done(UNCORDON, "the Node is schedulable"),
+        // Another client, or an earlier operation, may have cordoned the Node.
+        Ok(None) => StepUpdate::done(UNCORDON, "the cordon of this operation has ended"),
         Ok(Some(message)) => StepUpdate::failed(UNCORDON, message),
         Err(error) => {
             StepUpdate::failed(UNCORDON, format!("{error}; make it schedulable by kubectl uncordon"))
@@ -169,7 +214,11 @@ fn uncordoned(result: Result<Option<String>, String>) -> StepUpdate {
     }
 }
 
-async fn end(target: &Target, outcome: Outcome) -> Result<Requeue, kube::Error> {
+/// Ends an operation before its disruption has begun.
+///
+/// # Errors
+/// The API's own failure.
+pub(crate) async fn end(target: &Target, outcome: Outcome) -> Result<Requeue, kube::Error> {
     match after(target, outcome).await? {
         End::Later(requeue) => Ok(requeue),
         End::Now(outcome) => {
@@ -184,14 +233,19 @@ pub(crate) fn node_name(machine: &Machine) -> Option<&str> {
     machine.status.as_ref()?.node_ref.as_ref().map(|node| node.name.as_str())
 }
 
-fn elapsed(target: &Target, step: &str) -> Duration {
+/// Returns the time since the start of a step.
+pub(crate) fn elapsed(target: &Target, step: &str) -> Duration {
     let started = target.step(step).and_then(report::started);
     started.map(|since| report::elapsed(since, target.now)).unwrap_or_default()
 }
 
-fn timeout(machine: &Machine) -> Duration {
-    let seconds = machine.spec.deletion.as_ref().and_then(|it| it.node_drain_timeout_seconds);
-    let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok()).filter(|seconds| *seconds > 0);
+/// Returns the time limit of a drain: that of the operation, else of the Machine, else one hour.
+pub(crate) fn timeout(target: &Target) -> Duration {
+    let of_machine = target.machine.spec.deletion.as_ref().and_then(|it| it.node_drain_timeout_seconds);
+    let limit = |seconds: Option<i32>| {
+        seconds.and_then(|seconds| u64::try_from(seconds).ok()).filter(|seconds| *seconds > 0)
+    };
+    let seconds = limit(parameters(target).timeout_seconds).or_else(|| limit(of_machine));
     seconds.map_or(DRAIN_TIMEOUT, Duration::from_secs)
 }
 
@@ -208,7 +262,8 @@ async fn drain_once(target: &Target) -> Result<DrainProgress, ReconcileError> {
     let unreachable = |error: WorkloadError| ReconcileError::waiting("NotConnected", error.to_string());
     let client = workload(target).map_err(unreachable)?;
     let name = node_name(&target.machine).unwrap_or_default();
-    cordon(target, &client, name).await?;
+    let not_cordoned = |error: String| ReconcileError::waiting("NotCordoned", error);
+    cordon::begin(&client, name, target.uid()).await.map_err(not_cordoned)?;
     drain::drain(&client, name, &rules(target).await?).await.map_err(unreachable)
 }
 
@@ -227,96 +282,31 @@ pub(crate) async fn rules(target: &Target) -> Result<Vec<MachineDrainRule>, Reco
         .map_err(|error| ReconcileError::waiting("NotConnected", error.to_string()))
 }
 
-/// Cordons the Node and marks it, unless its user has cordoned it before.
-async fn cordon(target: &Target, client: &Client, name: &str) -> Result<(), ReconcileError> {
-    let nodes: Api<Node> = Api::all(client.clone());
-    let failed = |error: String| ReconcileError::waiting("NotCordoned", error);
-    let Some(node) = node(&nodes, name).await.map_err(failed)? else { return Ok(()) };
-    if node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true) {
-        return Ok(());
-    }
-    let mark = format!("{}/{}", target.uid(), boot_id(&node));
-    let change = json!({
-        "metadata": {"resourceVersion": node.resource_version(), "annotations": {CORDONED_BY: mark}},
-        "spec": {"unschedulable": true},
-    });
-    patch(&nodes, name, &change).await.map_err(failed)
-}
-
-/// Reads a Node; `None` if the API server says that it does not exist.
-async fn node(nodes: &Api<Node>, name: &str) -> Result<Option<Node>, String> {
-    found(nodes.get(name).await).map_err(|error| format!("Node {name}: {error}"))
-}
-
-async fn patch(nodes: &Api<Node>, name: &str, change: &Value) -> Result<(), String> {
-    let patched = nodes.patch(name, &PatchParams::default(), &Patch::Merge(change)).await;
-    patched.map(drop).map_err(|error| format!("Node {name}: {}", describe(&error)))
-}
-
-fn boot_id(node: &Node) -> String {
-    let info = node.status.as_ref().and_then(|status| status.node_info.as_ref());
-    info.map(|info| info.boot_id.clone()).unwrap_or_default()
-}
-
 /// Reports whether a Node is Ready.
 pub(crate) fn is_ready(node: &Node) -> bool {
     let conditions = node.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
     conditions.filter(|it| it.type_ == "Ready").any(|it| it.status == "True")
 }
 
-/// Ends the cordon of this operation. With `restarted`, waits first until the Node has booted again and is Ready.
-/// Returns what it waits for.
+/// Ends the cordon of this operation. With `restarted`, waits first until the Node has booted again and is Ready; an
+/// upgrade then ends the cordon of an earlier operation, too. Returns what it waits for.
 async fn uncordon(target: &Target, restarted: bool) -> Result<Option<String>, String> {
     let client = workload(target).map_err(|error| error.to_string())?;
     let name = node_name(&target.machine).unwrap_or_default();
-    let nodes: Api<Node> = Api::all(client);
-    let Some(node) = node(&nodes, name).await? else {
+    let Some(node) = cordon::node(&client, name).await? else {
         let gone = format!("waiting for Node {name} to register");
         return Ok(restarted.then_some(gone));
     };
-    let mark = node.annotations().get(CORDONED_BY).and_then(|mark| mark.split_once('/'));
-    let ours = mark.filter(|(uid, _)| *uid == target.uid());
-    if restarted && ours.is_some_and(|(_, before)| before == boot_id(&node)) {
+    let ours = cordon::mark(&node).filter(|(uid, _)| *uid == target.uid());
+    if restarted && ours.is_some_and(|(_, before)| before == cordon::boot_id(&node)) {
         return Ok(Some(format!("waiting for Node {name} to report its new boot id")));
     }
     if restarted && !is_ready(&node) {
         return Ok(Some(format!("waiting for Node {name} to be Ready")));
     }
-    if ours.is_none() {
-        return Ok(None);
+    let is_upgraded = restarted && target.operation.spec.action == MachineAction::Upgrade;
+    if ours.is_some() || is_upgraded && cordon::is_marked(&node) {
+        cordon::lift(&client, &node).await?;
     }
-    let change = json!({
-        "metadata": {"resourceVersion": node.resource_version(), "annotations": {CORDONED_BY: null}},
-        "spec": {"unschedulable": null},
-    });
-    patch(&nodes, name, &change).await?;
     Ok(None)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::convert::Infallible;
-
-    use http::{Request, Response};
-    use kube::client::Body;
-
-    use super::*;
-
-    /// A page of a load balancer was taken for a Node that does not exist, and the Node stayed cordoned.
-    #[tokio::test]
-    async fn only_the_api_server_says_that_a_node_does_not_exist() {
-        let nodes = |answer: &'static str| {
-            let service = tower::service_fn(move |_: Request<Body>| async move {
-                let response = Response::builder().status(404).body(Body::from(answer.as_bytes().to_vec()));
-                Ok::<_, Infallible>(response.unwrap())
-            });
-            Api::<Node>::all(Client::new(service, "default"))
-        };
-        let page = "<html><body>no such page</body></html>";
-        let error = node(&nodes(page), "n").await.unwrap_err();
-        assert!(error.contains("Node n: ") && error.contains("HTML instead of JSON"), "{error}");
-        let status = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,
-            "message":"nodes \"n\" not found"}"#;
-        assert_eq!(node(&nodes(status), "n").await, Ok(None));
-    }
 }

@@ -162,7 +162,7 @@ async fn conclude<E: Debug>(target: &Target, decision: Decision<E>) -> Result<Re
         Decision::End(outcome) => {
             let outcome = match node_drain::after(target, outcome).await? {
                 End::Later(requeue) => return Ok(requeue),
-                End::Now(outcome) => outcome,
+                End::Now(outcome) => *outcome,
             };
             report::finish(&target.context, &target.operation, &outcome, target.now).await?;
             // It is not retried, but retired at once. The pass in which it failed counts as a failed one.

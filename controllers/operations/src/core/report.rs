@@ -15,6 +15,9 @@ use crate::core::decision::{Change, Outcome, StepUpdate};
 use crate::core::target::Target;
 use crate::core::{events, node_drain, rejoin};
 
+/// Longest message of a condition, as its schema has it. Unit: characters.
+const LONGEST_MESSAGE: usize = 32_768;
+
 /// Formats a time as on the wire.
 pub(crate) fn stamp(at: Timestamp) -> Time {
     Time(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
@@ -175,6 +178,9 @@ pub(crate) fn apply(status: &mut MachineOperationStatus, change: &Change, now: T
                 *field = value;
             }
         }
+        if new.pods.is_some() {
+            result.pods = new.pods;
+        }
     }
 }
 
@@ -223,6 +229,8 @@ fn conclude(
 ) {
     status.phase = Some(phase);
     status.observed_generation = operation.metadata.generation;
+    // A drain names pods with the reasons of another API server: a longer text would be refused again and again.
+    let message: String = message.chars().take(LONGEST_MESSAGE).collect();
     let all = [
         ("Progressing", OperationPhase::Running),
         ("Complete", OperationPhase::Complete),
@@ -239,7 +247,7 @@ fn conclude(
             kind: kind.to_owned(),
             status: holds,
             reason: if explains { reason.to_owned() } else { format!("{phase:?}") },
-            message: if explains { message.to_owned() } else { String::new() },
+            message: if explains { message.clone() } else { String::new() },
             last_transition_time: since.unwrap_or_else(|| stamp(now)),
             observed_generation: operation.metadata.generation,
         };
@@ -268,4 +276,23 @@ async fn put(
     api.replace_status(&operation.name_any(), &PostParams::default(), &new).await?;
     events::publish(context, operation, &new, now).await;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::MachineOperationSpec;
+
+    use super::*;
+
+    /// The API refuses a longer message, and the operation would never end.
+    #[test]
+    fn no_condition_has_a_longer_message_than_its_schema_allows() {
+        let operation = MachineOperation::new("op", MachineOperationSpec::default());
+        let mut status = MachineOperationStatus::default();
+        let text = "ä".repeat(LONGEST_MESSAGE + 1);
+        let (phase, now) = (OperationPhase::Failed, Timestamp::UNIX_EPOCH);
+        conclude(&mut status, &operation, phase, "DrainBlocked", &text, now);
+        let lengths = status.conditions.iter().flatten().map(|it| it.message.chars().count());
+        assert_eq!(lengths.max(), Some(LONGEST_MESSAGE));
+    }
 }

@@ -32,6 +32,8 @@ struct VolatileState {
 pub(crate) struct Memory {
     states: Mutex<HashMap<String, VolatileState>>,
     backoff: Backoff,
+    /// Held while an operation deletes a control plane Machine.
+    deletion: tokio::sync::Mutex<()>,
 }
 
 impl Memory {
@@ -115,6 +117,11 @@ impl Memory {
     /// controller at once, and must not make it try again at once.
     pub(crate) fn remaining(&self, uid: &str) -> Option<Duration> {
         self.backoff.remaining(uid)
+    }
+
+    /// Waits until no other operation deletes a control plane Machine. None does until the guard is dropped.
+    pub(crate) async fn only_deletion(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.deletion.lock().await
     }
 
     /// Resets the backoff after a success.

@@ -2,6 +2,8 @@
 //!
 //! To add one, write its file and its line in [`procedure`].
 
+pub(crate) mod cordon;
+pub(crate) mod drain;
 pub(crate) mod image;
 pub(crate) mod power;
 pub(crate) mod power_off;
@@ -9,6 +11,7 @@ pub(crate) mod power_on;
 pub(crate) mod reboot;
 pub(crate) mod retire;
 pub(crate) mod server_call;
+pub(crate) mod uncordon;
 pub(crate) mod upgrade;
 pub(crate) mod upgrade_rebuild;
 pub(crate) mod upgrade_replace;
@@ -25,5 +28,8 @@ pub(crate) fn procedure(action: MachineAction) -> &'static dyn ActionProcedure {
         MachineAction::PowerOff => &power_off::POWER_OFF,
         MachineAction::PowerOn => &power_on::POWER_ON,
         MachineAction::Retire => &retire::Retire,
+        MachineAction::Cordon => &cordon::Cordon,
+        MachineAction::Uncordon => &uncordon::Uncordon,
+        MachineAction::Drain => &drain::Drain,
     }
 }

@@ -30,6 +30,12 @@ type Answer = Result<Value, (u16, &'static str)>;
 
 const NO_ANSWER: (u16, &str) = (500, "InternalError");
 
+/// Answer to the eviction of a Pod with a budget.
+const BUDGET: (u16, &str) = (429, "Cannot evict pod as it would violate the pod's disruption budget.");
+
+/// Folder of the Pods. They are listed for all namespaces.
+const PODS: &str = "/api/v1/pods/";
+
 impl FakeApi {
     pub(crate) fn new(crash_point: Arc<CrashPoint>) -> Self {
         Self { store: Arc::default(), crash_point }
@@ -103,11 +109,22 @@ impl FakeApi {
     }
 
     fn answer(&self, method: &Method, path: &str, body: &Value) -> Answer {
-        if *method == Method::GET || body["dryRun"].is_array() {
+        let path = &match path.strip_prefix("/api/v1/namespaces/ns/pods/") {
+            Some(name) => format!("{PODS}{name}"),
+            None => path.to_owned(),
+        };
+        let is_dry_run = body["dryRun"].is_array() || body["deleteOptions"]["dryRun"].is_array();
+        let pod = path.strip_suffix("/eviction");
+        let is_refused = pod.is_some_and(|pod| self.store.lock().unwrap().evictable(pod) == Err(BUDGET));
+        if *method == Method::GET || is_dry_run || is_refused {
             if self.crash_point.has_crashed() {
                 return Err(NO_ANSWER);
             }
-            return self.store.lock().unwrap().read(path);
+            let store = self.store.lock().unwrap();
+            return match pod {
+                Some(pod) => store.evictable(pod),
+                None => store.read(path),
+            };
         }
         let fate = self.crash_point.effect();
         if matches!(fate, Fate::Unsent | Fate::Delayed) {
@@ -125,8 +142,8 @@ impl Store {
         }
         // `…/namespaces/<ns>/<plural>` is a list; one segment more is an object.
         let tail = path.split("/namespaces/").nth(1).unwrap_or_default();
-        let is_node = path.strip_prefix("/api/v1/nodes/").is_some();
-        if is_node || tail.split('/').count() > 2 {
+        let is_object = ["/api/v1/nodes/", PODS].into_iter().any(|folder| path.starts_with(folder));
+        if is_object || tail.split('/').count() > 2 {
             return Err((404, "NotFound"));
         }
         let prefix = format!("{path}/");
@@ -139,7 +156,17 @@ impl Store {
         Ok(json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items}))
     }
 
+    /// Returns a Pod, unless a budget forbids its eviction.
+    fn evictable(&self, pod: &str) -> Answer {
+        let object = self.read(pod)?;
+        if object["metadata"]["labels"]["budget"].is_string() { Err(BUDGET) } else { Ok(object) }
+    }
+
     fn change(&mut self, method: &Method, path: &str, body: &Value) -> Answer {
+        if let Some(pod) = path.strip_suffix("/eviction") {
+            let object = self.evictable(pod)?;
+            return self.delete(pod, object, &body["deleteOptions"]);
+        }
         if *method == Method::POST {
             let path = format!("{path}/{}", body["metadata"]["name"].as_str().unwrap_or_default());
             if self.objects.contains_key(&path) {

@@ -340,3 +340,17 @@ async fn an_operation_waits_for_its_bootstrap_data() {
     set(&world, MACHINE, "/spec/bootstrap", json!({"dataSecretName": "boot"}));
     assert_eq!(phase(&world.finish("op").await), Some(OperationPhase::Complete));
 }
+
+/// For a name that is too long for a label, all labels were removed, also those by which a GitOps tool knows its objects.
+#[tokio::test]
+async fn an_operation_keeps_the_labels_of_its_user_whatever_the_name_of_its_machine() {
+    for machine in ["m1".to_owned(), "m".repeat(64)] {
+        let world = World::new(false);
+        world.request("op", reboot());
+        set(&world, &path("op"), "/metadata/labels", json!({"mine": "yes"}));
+        set(&world, &path("op"), "/spec/machineName", json!(machine));
+        let operation = world.until("op", |operation| operation.metadata.finalizers.is_some()).await;
+        let labels = operation.metadata.labels.unwrap_or_default();
+        assert_eq!(labels.get("mine").map(String::as_str), Some("yes"), "{machine}");
+    }
+}

@@ -15,9 +15,48 @@ struct Scenario {
     check: fn(&World, &str),
 }
 
+fn scenario(name: &'static str, spec: fn() -> Value, check: fn(&World, &str)) -> Scenario {
+    Scenario { name, from_volume: false, spec, prepare: |_| {}, check }
+}
+
 fn scenarios() -> Vec<Scenario> {
-    let nothing: fn(&World) = |_| {};
-    let scenario = |name, spec, check| Scenario { name, from_volume: false, spec, prepare: nothing, check };
+    let of_nodes = scenarios_of_nodes().into_iter();
+    of_nodes.chain(scenarios_of_servers()).collect()
+}
+
+/// Operations that leave the server alone.
+fn scenarios_of_nodes() -> Vec<Scenario> {
+    vec![
+        Scenario {
+            prepare: World::with_node,
+            ..scenario("cordon of a node", || json!({"action": "Cordon"}), cordoned)
+        },
+        Scenario {
+            prepare: |world| {
+                world.with_node();
+                world.cordon_by_hand();
+            },
+            ..scenario(
+                "uncordon of a node",
+                || json!({"action": "Uncordon", "uncordon": {"force": true}}),
+                |world, case| assert_eq!(world.is_cordoned(), Some(false), "{case}"),
+            )
+        },
+        Scenario {
+            prepare: busy,
+            ..scenario(
+                "drain of a node by force",
+                || json!({"action": "Drain", "drain": {"force": true, "timeoutSeconds": 60}}),
+                |world, case| {
+                    cordoned(world, case);
+                    assert_eq!(world.pods(), Vec::<String>::new(), "{case}");
+                },
+            )
+        },
+    ]
+}
+
+fn scenarios_of_servers() -> Vec<Scenario> {
     vec![
         scenario(
             "soft reboot",
@@ -121,6 +160,18 @@ fn retired(world: &World, case: &str) {
     assert!(machine["metadata"]["deletionTimestamp"].is_string(), "{case}");
     assert_eq!(world.is_cordoned(), Some(true), "{case}");
     assert_eq!(world.nova().instances.len(), 1, "{case}: the server is deleted with its Machine");
+}
+
+/// Gives the Machine a Node with two Pods. A budget forbids the eviction of one.
+fn busy(world: &World) {
+    world.with_node();
+    world.run_pod("free", json!({}));
+    world.run_pod("held", json!({"labels": {"budget": ""}}));
+}
+
+fn cordoned(world: &World, case: &str) {
+    assert_eq!(world.is_cordoned(), Some(true), "{case}");
+    assert_eq!(world.cordoned_by().as_deref(), Some("uid-op/boot of before"), "{case}");
 }
 
 fn rebuilt(world: &World, case: &str) {

@@ -4,8 +4,10 @@
 mod api;
 mod cases;
 mod cloud;
+mod cordon;
 mod crash_point;
 mod crashes;
+mod drain;
 mod failures;
 mod nova;
 mod rejoin;

@@ -1,6 +1,6 @@
 //! Tests of retirements, apart from crashes.
 
-use apiserver_types::{MachineOperation, OperationPhase};
+use apiserver_types::{MachineOperation, OperationPhase, StepState};
 use serde_json::{Value, json};
 
 use crate::world::{INFRASTRUCTURE, MACHINE, World, message, path, phase, progress};
@@ -150,4 +150,38 @@ async fn nothing_is_done_to_the_node_of_a_machine_that_must_not_be_retired() {
         assert!(message(&operation).contains(words), "{}", message(&operation));
         assert_eq!((is_deleted(&world), world.is_cordoned()), (false, Some(false)), "{key}");
     }
+}
+
+/// Each deletion checks that another control plane Machine stays.
+#[tokio::test]
+async fn of_the_last_two_control_plane_machines_only_one_is_retired() {
+    const SECOND: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/ns/machines/m2";
+    let world = World::new(false);
+    let labels = json!({"cluster.x-k8s.io/control-plane": ""});
+    world.api.change(MACHINE, |machine| machine["metadata"]["labels"] = labels.clone());
+    let spec = world.api.get(MACHINE).unwrap()["spec"].clone();
+    world.api.put(SECOND, json!({"metadata": {"labels": labels}, "spec": spec}));
+    world.request("op", retire());
+    world.request("other", retire());
+    world.api.change(&path("other"), |operation| operation["spec"]["machineName"] = json!("m2"));
+
+    let controller = world.controller();
+    let is_announced = |operation: &MachineOperation| {
+        let mut steps = operation.status.iter().filter_map(|status| status.steps.as_deref()).flatten();
+        steps.any(|step| step.name == "DeleteMachine" && step.state == StepState::Running)
+    };
+    for name in ["op", "other"] {
+        for _ in 0..10 {
+            if !is_announced(&world.operation(name).unwrap()) {
+                controller.pass("ns", name).await.unwrap();
+            }
+        }
+        assert!(is_announced(&world.operation(name).unwrap()), "{name}");
+    }
+    let (first, second) = tokio::join!(controller.pass("ns", "op"), controller.pass("ns", "other"));
+    first.and(second).unwrap();
+    let left = [MACHINE, SECOND].into_iter().filter(|machine| world.api.get(machine).is_some());
+    assert_eq!(left.count(), 1);
+    let waits = ["op", "other"].map(|name| progress(&world.operation(name).unwrap()));
+    assert!(waits.iter().any(|text| text.contains("only control plane Machine")), "{waits:?}");
 }

@@ -16,6 +16,7 @@ use crate::crash_point::CrashPoint;
 use crate::world::{MACHINE, World};
 
 const NODE: &str = "/api/v1/nodes/m1";
+const PODS: &str = "/api/v1/pods/";
 const TOKEN: &str = "/api/v1/namespaces/kube-system/secrets/bootstrap-token-abcdef";
 const ATTACHMENT: &str = "/apis/storage.k8s.io/v1/volumeattachments/va1";
 const CONFIG: &str = "/apis/bootstrap.cluster.x-k8s.io/v1beta2/namespaces/ns/kubeadmconfigs/m1";
@@ -90,6 +91,30 @@ impl World {
     pub(crate) fn is_cordoned(&self) -> Option<bool> {
         let node = self.workload.api.get(NODE)?;
         Some(node["spec"]["unschedulable"] == json!(true))
+    }
+
+    /// Returns the Node's annotation of the operation that has cordoned it.
+    pub(crate) fn cordoned_by(&self) -> Option<String> {
+        let node = self.workload.api.get(NODE)?;
+        node["metadata"]["annotations"]["capstan.dev/cordoned-by"].as_str().map(str::to_owned)
+    }
+
+    /// Cordons the Node as a user does.
+    pub(crate) fn cordon_by_hand(&self) {
+        self.workload.api.change(NODE, |node| node["spec"]["unschedulable"] = json!(true));
+    }
+
+    /// Runs a Pod on the Node. With the label `budget`, no eviction of it is admitted. With a finalizer, it never ends.
+    pub(crate) fn run_pod(&self, name: &str, metadata: Value) {
+        let mut pod = json!({});
+        pod["metadata"] = metadata;
+        self.workload.api.put(&format!("{PODS}{name}"), pod);
+    }
+
+    /// Returns the names of the Pods on the Node.
+    pub(crate) fn pods(&self) -> Vec<String> {
+        let pods = self.workload.api.under(PODS);
+        pods.iter().filter_map(|pod| pod["metadata"]["name"].as_str().map(str::to_owned)).collect()
     }
 
     /// Attaches a volume to the Node.

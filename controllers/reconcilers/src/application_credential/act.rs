@@ -14,7 +14,7 @@ use kube::{Client, ResourceExt};
 use super::cloud_conf::{CloudEntry, Networks};
 use super::decide::{Facts, Step, next_step};
 use super::record::{Held, prefix};
-use super::settings::Settings;
+use super::settings::{ROLES, Settings};
 use super::store::Stored;
 use super::workload::{self, Files};
 
@@ -80,6 +80,7 @@ impl<'a> Actor<'a> {
             wanted: self.settings.is_some(),
             ending: self.ending,
             source: self.entry.source.clone(),
+            roles: self.settings.as_ref().map(|it| it.roles.clone()).unwrap_or_default(),
             user: self.cloud.user().to_owned(),
             known,
             workload,
@@ -128,7 +129,7 @@ impl<'a> Actor<'a> {
 
     async fn plan(&mut self, facts: &Facts) -> Result<(), ReconcileError> {
         let Some(settings) = &self.settings else { return Ok(()) };
-        let new = Held::new(self.object, &self.entry.source, facts.now, settings.life);
+        let new = Held::new(self.object, &self.entry.source, facts.now, settings);
         let mut new = new.map_err(|text| CloudError::new(ErrorClass::Broken, "make a secret", text))?;
         let record = &mut self.stored.record;
         let others = record.next.iter().chain(&record.current).chain(&record.old);
@@ -148,9 +149,11 @@ impl<'a> Actor<'a> {
             secret: next.secret.clone(),
             description: format!("Cluster {}, made by Capstan", self.object.name_any()),
             expires_at: next.expires_at.to_string(),
-            roles: self.settings.as_ref().map(|it| it.roles.clone()).unwrap_or_default(),
+            // Those of the record: a Cluster that has withdrawn since must not get more.
+            roles: next.roles.clone(),
         };
-        let created = self.cloud.create_application_credential(&new).await.map_err(with_remedy)?;
+        let created = self.cloud.create_application_credential(&new).await;
+        let created = created.map_err(|error| with_remedy(error, &new))?;
         let message = format!("application credential {} is made; it ends at {}", new.name, new.expires_at);
         self.event(Severity::Normal, "ApplicationCredentialCreated", &message).await;
         self.adopt(&created.id, facts).await
@@ -241,14 +244,56 @@ fn failed(message: String) -> ReconcileError {
     ReconcileError::waiting("CloudConfigNotDelivered", message)
 }
 
-/// Adds the remedy to a refusal to make a credential.
-fn with_remedy(mut error: CloudError) -> CloudError {
-    if error.class == ErrorClass::Forbidden {
-        error.message = format!(
-            "{}. The credentials of the cluster must be a password, or an unrestricted application credential, and the \
-             user must have each named role",
-            error.message.trim_end_matches('.')
-        );
+/// Names the credential in a refusal to make it, and adds the remedy.
+fn with_remedy(error: CloudError, new: &NewApplicationCredential) -> CloudError {
+    let roles = new.roles.join(", ");
+    let remedy = match error.class {
+        ErrorClass::Forbidden => {
+            "The credentials of the cluster must be a password, or an unrestricted application credential, and the user \
+             must have each named role"
+                .to_owned()
+        }
+        // Keystone does not find the role, or not that the user has it.
+        ErrorClass::Invalid | ErrorClass::NotFound if !roles.is_empty() => {
+            format!("Name only roles of the user in annotation {ROLES} of the Cluster; it has {roles:?}")
+        }
+        _ => String::new(),
+    };
+    let mut message = error.message;
+    if !remedy.is_empty() {
+        message = format!("{}. {remedy}", message.trim_end_matches('.'));
     }
-    error
+    let operation = format!("create application credential {}", new.name);
+    CloudError { operation, message, ..error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_the_credential_and_the_annotation_with_the_roles() {
+        let of = |class: ErrorClass, roles: &[&str]| {
+            let roles = roles.iter().map(|role| (*role).to_owned()).collect();
+            let new = NewApplicationCredential {
+                name: "n".to_owned(),
+                roles,
+                ..NewApplicationCredential::default()
+            };
+            let error =
+                CloudError::new(class, "POST /users/u/application_credentials", "Could not find role: x.");
+            with_remedy(error, &new).to_string()
+        };
+        let missing = "create application credential n: Could not find role: x";
+        for class in [ErrorClass::Invalid, ErrorClass::NotFound] {
+            assert_eq!(
+                of(class, &["x", "y"]),
+                format!(
+                    "{missing}. Name only roles of the user in annotation {ROLES} of the Cluster; it has \"x, y\""
+                )
+            );
+            assert_eq!(of(class, &[]), format!("{missing}."));
+        }
+        assert!(of(ErrorClass::Forbidden, &[]).contains("unrestricted application credential"));
+    }
 }

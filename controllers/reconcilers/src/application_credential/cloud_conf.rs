@@ -176,6 +176,7 @@ mod tests {
             made_at: time,
             expires_at: time,
             source: text("x"),
+            roles: Vec::new(),
         }
     }
 

@@ -17,6 +17,8 @@ pub(super) struct Facts {
     pub ending: bool,
     /// Fingerprint of the credentials of the Cluster, and of the CA.
     pub source: String,
+    /// Names of the roles that the Cluster wants; empty for all roles of the user.
+    pub roles: Vec<String>,
     /// Id of their user.
     pub user: String,
     /// Credentials of this user with the prefix of the cluster.
@@ -88,22 +90,26 @@ pub(super) fn next_step(record: &Record, facts: &Facts) -> Step {
     }
     let delivered = workload.secret.as_ref().map_or(facts.now, |(_, at)| *at);
     let is_patient = facts.now.duration_since(delivered) < PATIENCE;
-    if let Some(old) = record.old.first() {
-        if is_patient && !workload.rolling.is_empty() {
-            let rolling = workload.rolling.join(", ");
-            return Step::Wait(format!(
-                "the Pods of {rolling} must restart before the old credential is revoked"
-            ));
-        }
-        return retire(old, facts);
+    // If the record was lost, Pods may still use one that is not in it.
+    let stray = facts.known.iter().find(|it| it.name != current.name);
+    let former = record.old.first().map(|old| retire(old, facts));
+    let Some(revocation) = former.or_else(|| stray.map(|it| Step::RevokeStray(it.id.clone()))) else {
+        return Step::Settled;
+    };
+    if is_patient && !workload.rolling.is_empty() {
+        let rolling = workload.rolling.join(", ");
+        return Step::Wait(format!(
+            "the Pods of {rolling} must restart before the old credential is revoked"
+        ));
     }
-    let is_stray = |it: &&ApplicationCredential| it.name != current.name;
-    facts.known.iter().find(is_stray).map_or(Step::Settled, |stray| Step::RevokeStray(stray.id.clone()))
+    revocation
 }
 
 /// Returns the step towards a new credential, if one is due.
 fn renew(record: &Record, facts: &Facts) -> Option<Step> {
-    let is_good = |held: &Held| held.source == facts.source && facts.now < held.expires_at;
+    // A Cluster that has withdrawn names no roles.
+    let has_roles = |held: &Held| !facts.wanted || is_same_set(&held.roles, &facts.roles);
+    let is_good = |held: &Held| held.source == facts.source && facts.now < held.expires_at && has_roles(held);
     if let Some(next) = record.next.as_ref().filter(|next| is_good(next)) {
         let known = facts.known.iter().find(|it| it.name == next.name);
         return Some(match (&next.id, known) {
@@ -120,6 +126,11 @@ fn renew(record: &Record, facts: &Facts) -> Option<Step> {
     let due = record.current.as_ref().filter(is_fine).is_none();
     // A cluster that never comes up needs no credential.
     (due && (facts.workload.is_some() || record.current.is_some())).then_some(Step::Plan)
+}
+
+/// Returns true if both lists have the same names, in any order.
+fn is_same_set(one: &[String], other: &[String]) -> bool {
+    one.iter().all(|name| other.contains(name)) && other.iter().all(|name| one.contains(name))
 }
 
 /// Returns the step towards the end of all credentials.
@@ -156,6 +167,7 @@ mod tests {
             made_at: at(0),
             expires_at: at(48),
             source: "s".to_owned(),
+            roles: Vec::new(),
         }
     }
 
@@ -168,6 +180,7 @@ mod tests {
             wanted: true,
             ending: false,
             source: "s".to_owned(),
+            roles: Vec::new(),
             user: "me".to_owned(),
             known: names.iter().map(|name| known(name)).collect(),
             workload: Some(Deployed {
@@ -221,6 +234,23 @@ mod tests {
     }
 
     #[test]
+    fn other_roles_are_a_reason_for_a_rotation_and_for_another_attempt() {
+        let record = Record { current: Some(held("a", Some("id-a"))), ..Record::default() };
+        let less = Facts { roles: vec!["member".to_owned()], ..facts(1, &["a", "b"]) };
+        assert_eq!(next_step(&record, &less), Step::Plan);
+        let next = Held { roles: less.roles.clone(), ..held("b", Some("id-b")) };
+        let rotating = Record { next: Some(next), ..record.clone() };
+        assert_eq!(next_step(&rotating, &less), Step::Prove);
+        let corrected = Facts { roles: vec!["reader".to_owned()], ..less.clone() };
+        assert_eq!(next_step(&rotating, &corrected), Step::Plan, "the probe may have failed for its roles");
+        let withdrawn = Facts { wanted: false, roles: Vec::new(), ..less };
+        assert_eq!(next_step(&rotating, &withdrawn), Step::Prove);
+        let names = |names: [&str; 2]| names.map(str::to_owned);
+        assert!(is_same_set(&names(["a", "b"]), &names(["b", "a"])), "another order is no change");
+        assert_ne!(next_step(&record, &withdrawn), Step::Plan);
+    }
+
+    #[test]
     fn an_old_credential_is_revoked_when_its_users_have_restarted_or_after_an_hour() {
         let old = held("a", Some("id-a"));
         let record =
@@ -235,6 +265,11 @@ mod tests {
         assert_eq!(next_step(&record, &other_user), Step::Abandon(old));
         let stray = Record { old: Vec::new(), ..record };
         assert_eq!(next_step(&stray, &facts(0, &["b", "c"])), Step::RevokeStray("id-c".to_owned()));
+        let mut rolling = facts(0, &["b", "c"]);
+        rolling.workload.as_mut().unwrap().rolling = vec!["DaemonSet kube-system/ccm".to_owned()];
+        assert!(matches!(next_step(&stray, &rolling), Step::Wait(_)), "the record of it was lost");
+        rolling.known = vec![known("b")];
+        assert_eq!(next_step(&stray, &rolling), Step::Settled, "nothing is left to revoke");
     }
 
     #[test]

@@ -101,10 +101,11 @@ impl ApplicationCredentialReconciler {
         if paused(object, cluster.as_ref()) {
             return Ok(None);
         }
-        let settings = cluster.as_ref().map(settings::read).transpose();
+        let deleting = object.metadata.deletion_timestamp.is_some();
+        // The end of the credentials depends on no annotation, so a wrong one must not prevent it.
+        let settings = cluster.as_ref().filter(|_| !deleting).map(settings::read).transpose();
         let settings =
             settings.map_err(|message| ReconcileError::waiting("InvalidAnnotation", message))?.flatten();
-        let deleting = object.metadata.deletion_timestamp.is_some();
         if !is_kept && (settings.is_none() || deleting) {
             return Ok(None);
         }

@@ -7,8 +7,10 @@ use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use controllers_runtime::OwnershipTag;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+
+use super::settings::Settings;
 
 /// Bytes of a secret: as many as a key of 256 bit has.
 const SECRET_LENGTH: usize = 32;
@@ -41,6 +43,9 @@ pub(super) struct Held {
     pub expires_at: Timestamp,
     /// Fingerprint of the credentials with which it was made.
     pub source: String,
+    /// Names of its roles; empty for all roles of the user.
+    #[serde(default)]
+    pub roles: Vec<String>,
 }
 
 impl fmt::Debug for Held {
@@ -58,19 +63,20 @@ impl Held {
         cluster: &OpenStackCluster,
         source: &str,
         now: Timestamp,
-        life: SignedDuration,
+        settings: &Settings,
     ) -> Result<Self, String> {
         let random = |length: usize| {
             let mut bytes = vec![0; length];
             let filled = SystemRandom::new().fill(&mut bytes);
             filled.map(|()| URL_SAFE_NO_PAD.encode(&bytes)).map_err(|_| "no random numbers".to_owned())
         };
-        let end = now.checked_add(life).map_err(|error| error.to_string())?;
+        let end = now.checked_add(settings.life).map_err(|error| error.to_string())?;
         // Keystone has whole seconds.
         let expires_at = Timestamp::from_second(end.as_second()).map_err(|error| error.to_string())?;
         let name = format!("{}{}", prefix(cluster), now.as_second());
         let secret = random(SECRET_LENGTH)?;
-        Ok(Self { name, secret, id: None, user: None, made_at: now, expires_at, source: source.to_owned() })
+        let (source, roles) = (source.to_owned(), settings.roles.clone());
+        Ok(Self { name, secret, id: None, user: None, made_at: now, expires_at, source, roles })
     }
 
     /// Returns when the next credential is due: after half of the life.
@@ -89,6 +95,8 @@ pub(super) fn prefix(cluster: &OpenStackCluster) -> String {
 #[cfg(test)]
 mod tests {
     use apiserver_types::OpenStackClusterSpec;
+    use jiff::SignedDuration;
+    use serde_json::json;
 
     use super::*;
 
@@ -97,7 +105,9 @@ mod tests {
         let mut cluster = OpenStackCluster::new("c", OpenStackClusterSpec::default());
         cluster.metadata.uid = Some("u".to_owned());
         let now: Timestamp = "2026-11-21T06:00:00.5Z".parse().unwrap();
-        let of = || Held::new(&cluster, "s", now, SignedDuration::from_hours(48)).unwrap();
+        let settings =
+            Settings { life: SignedDuration::from_hours(48), roles: vec!["load-balancer_member".to_owned()] };
+        let of = || Held::new(&cluster, "s", now, &settings).unwrap();
         let (one, two) = (of(), of());
         assert!(one.name.starts_with("capstan-u-") && one.name == two.name);
         assert_ne!(one.secret, two.secret);
@@ -106,7 +116,11 @@ mod tests {
         assert_eq!(one.rotation().as_second(), now.as_second() + 24 * 3600);
         let shown = format!("{one:?}");
         assert!(!shown.contains(&one.secret), "{shown}");
-        let text = serde_json::to_string(&one).unwrap();
-        assert_eq!(serde_json::from_str::<Held>(&text).unwrap(), one);
+        assert_eq!(one.roles, settings.roles);
+        let mut stored = serde_json::to_value(&one).unwrap();
+        assert_eq!(serde_json::from_value::<Held>(stored.clone()).unwrap(), one);
+        assert_eq!(stored.as_object_mut().unwrap().remove("roles"), Some(json!(["load-balancer_member"])));
+        let former = serde_json::from_value::<Held>(stored).unwrap();
+        assert_eq!(former, Held { roles: Vec::new(), ..one }, "a record of an earlier release");
     }
 }

@@ -11,7 +11,7 @@ pub(super) const OPT_IN: &str = "capstan.dev/application-credential";
 const LIFE: &str = "capstan.dev/application-credential-life";
 
 /// Annotation with the names of the roles, separated by commas. Default: all roles of the Cluster's own credentials.
-const ROLES: &str = "capstan.dev/application-credential-roles";
+pub(super) const ROLES: &str = "capstan.dev/application-credential-roles";
 
 /// Default life of a credential, in hours. Half of it is an outage that a cluster survives.
 const DEFAULT_LIFE: i64 = 90 * 24;

@@ -96,7 +96,22 @@ pub(super) async fn deliver(client: &Client, name: &str, files: &Files) -> Resul
     let secret =
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data});
     let parameters = PatchParams::apply(MANAGER).force();
-    secrets.patch(NAME, &parameters, &Patch::Apply(secret)).await.map(drop).map_err(|error| describe(&error))
+    let applied = secrets.patch(NAME, &parameters, &Patch::Apply(secret)).await;
+    let applied = applied.map_err(|error| describe(&error))?;
+    // An apply leaves the keys of other field managers, as in a Secret that a user has labelled.
+    let foreign = foreign_keys(&applied, files);
+    if foreign.is_empty() {
+        return Ok(());
+    }
+    let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    let patch = Patch::Merge(json!({"data": foreign}));
+    secrets.patch(NAME, &parameters, &patch).await.map(drop).map_err(|error| describe(&error))
+}
+
+/// Returns a merge patch that removes all keys that are not in `files`.
+fn foreign_keys(secret: &Secret, files: &Files) -> BTreeMap<String, serde_json::Value> {
+    let keys = secret.data.iter().flat_map(BTreeMap::keys);
+    keys.filter(|key| !files.contains_key(*key)).map(|key| (key.clone(), serde_json::Value::Null)).collect()
 }
 
 /// Restarts the readers that have another content.
@@ -215,5 +230,8 @@ mod tests {
         assert!(!has(&of(json!({"cloud.conf": "Yg=="})), &files));
         assert!(!has(&of(json!({"cloud.conf": "YQ==", "ca.crt": "YQ=="})), &files));
         assert!(!has(&Secret::default(), &files));
+        let foreign = foreign_keys(&of(json!({"cloud.conf": "YQ==", "vsphere.conf": "YQ=="})), &files);
+        assert_eq!(json!(foreign), json!({"vsphere.conf": null}));
+        assert!(foreign_keys(&of(json!({"cloud.conf": "Yg=="})), &files).is_empty());
     }
 }

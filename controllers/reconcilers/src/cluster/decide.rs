@@ -39,7 +39,7 @@ pub(super) enum Step {
     AdoptControlPlane,
     /// Copy the endpoint of the infrastructure or the control plane.
     SetEndpoint(ApiEndpoint),
-    /// Create the Secret with the kubeconfig of the workload API at this URL.
+    /// Create or renew the Secret with the kubeconfig of the workload API at this URL.
     CreateKubeconfig(String),
     /// Nothing is left to do.
     Nothing,
@@ -89,7 +89,7 @@ pub(super) fn next_step(cluster: &Cluster, observed: &Observed) -> Step {
     let found = observed.infrastructure.as_ref().and_then(|it| endpoint(cluster, it));
     found
         .map(Step::SetEndpoint)
-        .or_else(|| kubeconfig::missing(cluster, observed).map(Step::CreateKubeconfig))
+        .or_else(|| kubeconfig::due(cluster, observed).map(Step::CreateKubeconfig))
         .unwrap_or(Step::Nothing)
 }
 

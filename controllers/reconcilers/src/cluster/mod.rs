@@ -5,6 +5,7 @@
 mod act;
 mod aggregates;
 mod conditions;
+mod connections;
 mod decide;
 mod deprecated;
 mod descendants;
@@ -25,6 +26,8 @@ use kube::{Api, ResourceExt};
 use act::Actor;
 use decide::Step;
 use observe::Observed;
+
+use crate::first_attempts::FirstAttempts;
 
 /// Specification of this controller.
 pub const CONTROLLER: ControllerSpec = ControllerSpec {
@@ -67,12 +70,14 @@ const WAITING: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct ClusterReconciler {
     context: ControllerContext,
+    /// First looks at workload clusters that are cleaned before their Machines are deleted.
+    looks: FirstAttempts,
 }
 
 impl ClusterReconciler {
     /// Creates a reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context }
+        Self { context, looks: FirstAttempts::default() }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -88,10 +93,11 @@ impl ClusterReconciler {
         let api: Api<Cluster> = Api::namespaced(self.context.client.clone(), &namespace);
         let Some(mut cluster) = api.get_opt(&object.name_any()).await? else {
             self.context.workloads.forget(&observe::key(object));
+            self.looks.forget(&object.uid().unwrap_or_default());
             return Ok(None);
         };
-        let mut observed = observe::observe(&self.context, &cluster).await?;
-        if let Some(kubeconfig) = &observed.kubeconfig {
+        let mut observed = observe::observe(&self.context, &cluster, &self.looks).await?;
+        if let Some(kubeconfig) = observed.kubeconfig.as_ref().filter(|_| !is_released(&cluster)) {
             self.context.workloads.follow(&observe::key(&cluster), kubeconfig);
         }
         let actor = Actor { context: &self.context, api: &api };
@@ -107,6 +113,7 @@ impl ClusterReconciler {
         let step = result?;
         if step == Step::Release {
             self.context.workloads.forget(&observe::key(&cluster));
+            self.looks.forget(&cluster.uid().unwrap_or_default());
             crate::finalizers::remove(&api, &cluster, FINALIZER).await?;
             let message = format!("Cluster {} has been deleted", cluster.name_any());
             self.context.events.record(&cluster, Severity::Normal, "Deleted", &message).await;
@@ -140,4 +147,10 @@ impl ClusterReconciler {
         }
         Ok(written)
     }
+}
+
+/// Reports whether this controller has released a Cluster that another client's finalizer still holds.
+fn is_released(cluster: &Cluster) -> bool {
+    let is_held = cluster.finalizers().iter().any(|finalizer| finalizer == FINALIZER);
+    cluster.metadata.deletion_timestamp.is_some() && !is_held
 }

@@ -11,6 +11,7 @@ use controllers_bootstrap::certificates::PemPair;
 use controllers_runtime::{ControllerContext, ControllerSettings, ReconcileError};
 use controllers_workload::{ClusterKey, Probe};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
 use kube::api::ListParams;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource, ResourceExt};
@@ -20,6 +21,7 @@ use super::descendants::{self, Descendant};
 use super::kubeconfig;
 use super::workload_cleanup::{self, Leftovers};
 use crate::cluster_certificates::kubeconfig_secret_name;
+use crate::first_attempts::FirstAttempts;
 use crate::object_refs::is_of;
 use crate::ownership::{self, Adoption};
 use crate::{CLUSTER_NAME_LABEL, CONTROL_PLANE_LABEL};
@@ -51,8 +53,10 @@ pub(super) struct Observed {
     pub kubeconfig: Option<Vec<u8>>,
     /// Reason why there is no kubeconfig, though the control plane has answered once.
     pub kubeconfig_obstacle: Option<String>,
-    /// Certificate authority of the workload cluster. Read only if a kubeconfig may have to be created.
+    /// Certificate authority of the workload cluster. Read only if a kubeconfig may have to be created or renewed.
     pub authority: Option<PemPair>,
+    /// Secret with the kubeconfig, if it is to be renewed.
+    pub old_kubeconfig: Option<Secret>,
     /// Objects that are deleted before the Cluster. Listed only while it is being deleted.
     pub descendants: Vec<Descendant>,
     /// Objects of the workload cluster that are deleted before the descendants.
@@ -64,10 +68,11 @@ pub(super) struct Observed {
     pub now: Timestamp,
 }
 
-/// Reads the objects around a Cluster.
+/// Reads the objects around a Cluster. `looks`: times of the first looks at workload clusters that are being cleaned.
 pub(super) async fn observe(
     context: &ControllerContext,
     cluster: &Cluster,
+    looks: &FirstAttempts,
 ) -> Result<Observed, ReconcileError> {
     let settings = Arc::clone(&context.settings);
     let mut observed = Observed { settings, now: Timestamp::now(), ..Observed::default() };
@@ -79,7 +84,7 @@ pub(super) async fn observe(
         observed.descendants = descendants::list(&context.client, cluster).await?;
         let machines = descendants::of_machines(cluster, &observed.control_plane_machines, &observed.workers);
         observed.descendants.extend(machines);
-        observed.leftovers = workload_cleanup::observe(context, cluster, &observed).await;
+        observed.leftovers = workload_cleanup::observe(context, cluster, &observed, looks).await;
     }
     Ok(observed)
 }
@@ -168,7 +173,7 @@ impl Reader<'_> {
         let name = kubeconfig_secret_name(&self.cluster.name_any());
         let secret = self.context.secrets.secret(&namespace, &name).await?;
         let exists = secret.is_some();
-        observed.kubeconfig = secret.and_then(|it| Some(it.data?.get("value")?.0.clone()));
+        observed.kubeconfig = secret.as_ref().and_then(|it| Some(it.data.as_ref()?.get("value")?.0.clone()));
         observed.kubeconfig_obstacle = match (&observed.kubeconfig, exists) {
             (None, true) => Some(format!("Secret {namespace}/{name} has no key value with a kubeconfig")),
             (None, false) if observed.initialized(self.cluster) => {
@@ -176,11 +181,26 @@ impl Reader<'_> {
             }
             _ => None,
         };
+        // With an object for the control plane, that object's controller renews the kubeconfig.
+        let secret = secret.filter(|_| self.cluster.spec.control_plane_ref.is_none());
         if observed.kubeconfig.is_none() && self.cluster.spec.control_plane_ref.is_none() {
             observed.authority = kubeconfig::authority(self.context, self.cluster).await?;
             let without = kubeconfig::without_authority(self.cluster, observed);
             observed.kubeconfig_obstacle = observed.kubeconfig_obstacle.take().or(without);
+        } else if let Some(secret) = secret {
+            self.old_kubeconfig(secret, observed).await?;
         }
+        Ok(())
+    }
+
+    /// Notes the Secret of a kubeconfig that is to be renewed, if its authority is still the cluster's.
+    async fn old_kubeconfig(&self, secret: Secret, observed: &mut Observed) -> Result<(), ReconcileError> {
+        let Some(known) = kubeconfig::authority_of_old(self.cluster, &secret, observed.now) else {
+            return Ok(());
+        };
+        let authority = kubeconfig::authority(self.context, self.cluster).await?;
+        observed.authority = authority.filter(|it| kubeconfig::renews(it, &known, observed.now));
+        observed.old_kubeconfig = observed.authority.is_some().then_some(secret);
         Ok(())
     }
 }

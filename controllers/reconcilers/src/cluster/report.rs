@@ -9,7 +9,7 @@ use super::decide::{Step, is_complete};
 use super::observe::Observed;
 use super::{conditions, deprecated};
 use crate::summary::Obstacle;
-use crate::{condition_order, machine_versions, paused, summary};
+use crate::{condition_order, kstatus, machine_versions, paused, summary};
 
 /// Conditions that the availability of a Cluster is made of.
 const PARTS: [&str; 4] =
@@ -32,6 +32,7 @@ pub(super) fn report(cluster: &mut Cluster, observed: &Observed, step: &Step, no
     conditions.push(paused::condition(cluster, Some(cluster), now));
     let phase = phase(cluster, observed);
     let initialized = observed.initialized(cluster);
+    let has_topology = cluster.spec.topology.is_some();
     let with_object = cluster.spec.control_plane_ref.is_some() || cluster.spec.topology.is_some();
     let status = cluster.status.get_or_insert_default();
     copy(status, observed, initialized, with_object);
@@ -41,6 +42,9 @@ pub(super) fn report(cluster: &mut Cluster, observed: &Observed, step: &Step, no
     }
     let available = available(known, &gates, now);
     set_condition(known, available.at_generation(generation));
+    let work = if has_topology { work_of_topology(known, generation) } else { None };
+    let work = work.as_deref().map(|reason| (reason, "See the condition TopologyReconciled"));
+    kstatus::report(known, work, generation, now);
     condition_order::sort(known);
     status.phase = Some(phase);
     if observed.error.is_none() {
@@ -53,7 +57,18 @@ pub(super) fn report(cluster: &mut Cluster, observed: &Observed, step: &Step, no
 pub(super) fn report_pause(cluster: &mut Cluster, now: &Time) {
     let condition = paused::condition(cluster, Some(cluster), now);
     let condition = condition.at_generation(cluster.metadata.generation);
-    set_condition(cluster.status.get_or_insert_default().conditions.get_or_insert_default(), condition);
+    let known = cluster.status.get_or_insert_default().conditions.get_or_insert_default();
+    set_condition(known, condition);
+    kstatus::remove(known);
+}
+
+/// Returns the reason of what is left to do in the topology. A change of the spec that its controller has not seen yet is
+/// left, too.
+fn work_of_topology(conditions: &[Condition], generation: Option<i64>) -> Option<String> {
+    match condition(conditions, TOPOLOGY) {
+        Some(it) if it.observed_generation == generation => (!it.holds()).then(|| it.reason.clone()),
+        _ => Some("Progressing".to_owned()),
+    }
 }
 
 /// Returns reason and field of each milestone that is true in `after` and was not in `before`.
@@ -237,6 +252,18 @@ mod tests {
             let topology = Condition::new(TOPOLOGY, False, reason, "why", Time::default());
             let conditions: Vec<Condition> = parts.iter().cloned().chain([topology]).collect();
             assert_eq!(available(&conditions, &[], &Time::default()).status, expected, "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_topology_has_work_left_until_its_controller_has_reconciled_the_present_spec() {
+        use ConditionStatus::{False, True};
+        for (status, observed, expected) in
+            [(True, 2, None), (True, 1, Some("Progressing")), (False, 2, Some("ClusterUpgrading"))]
+        {
+            let topology = Condition::new(TOPOLOGY, status, "ClusterUpgrading", "", Time::default());
+            let conditions = [topology.at_generation(Some(observed))];
+            assert_eq!(work_of_topology(&conditions, Some(2)).as_deref(), expected, "{conditions:?}");
         }
     }
 

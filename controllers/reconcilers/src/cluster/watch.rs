@@ -12,7 +12,7 @@ use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
-use super::ClusterReconciler;
+use super::{ClusterReconciler, connections};
 use crate::object_refs::concerned;
 use crate::{cluster_topology, ownership, workload_changes};
 
@@ -66,16 +66,20 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         .watches(Api::<MachineSet>::all(client.clone()), of_set)
         .watches(Api::<MachinePool>::all(client.clone()), of_pool)
         .watches(Api::<ClusterClass>::all(client.clone()), of_class)
-        .watches(Api::<Machine>::all(client), of_machine)
+        .watches(Api::<Machine>::all(client.clone()), of_machine)
         .triggered_by(workload_changes::stream(&context.workloads), move |change| {
             of_workload(&known, change)
         });
+    let (known, workloads) = (controller.store(), Arc::clone(&context.workloads));
     let reconciler = Arc::new(ClusterReconciler::new(context));
     let pass = move |object: Arc<Cluster>| {
         let reconciler = Arc::clone(&reconciler);
         async move { reconciler.reconcile(&object).await }
     };
-    controller.run(pass, shutdown).await;
+    tokio::select! {
+        () = controller.run(pass, shutdown) => {}
+        () = connections::end_without_cluster(&client, &workloads, &known) => {}
+    }
 }
 
 /// Returns the Cluster that an object of the namespace names.

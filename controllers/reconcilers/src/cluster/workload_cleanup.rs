@@ -9,14 +9,16 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use apiserver_types::Cluster;
-use controllers_runtime::ControllerContext;
+use controllers_runtime::{ControllerContext, paused};
 use controllers_workload::Probe;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Service};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
 use super::observe::{Observed, key};
+use crate::cluster_topology;
+use crate::first_attempts::FirstAttempts;
 
 /// Annotation of the Cluster or its OpenStackCluster that turns this off.
 const SKIP: &str = "capstan.dev/skip-workload-cleanup";
@@ -83,17 +85,25 @@ impl Named for PersistentVolumeClaim {
     }
 }
 
-/// Reads the Services and claims that still exist in the workload cluster, if its Machines are not being deleted yet.
+/// Reads the Services and claims that still exist in the workload cluster of a Cluster that is being deleted, if its
+/// Machines are not being deleted yet. The time limit counts from the first look of this process: before that, a pause or a
+/// hook may have held up the deletion for hours, and a new process has no connection yet.
 pub(super) async fn observe(
     context: &ControllerContext,
     cluster: &Cluster,
     observed: &Observed,
+    looks: &FirstAttempts,
 ) -> Leftovers {
-    let Some(since) = started(cluster).filter(|_| observed.kubeconfig.is_some()) else {
+    let uid = cluster.uid().unwrap_or_default();
+    if paused(cluster, Some(cluster)) || cluster_topology::holds_deletion(cluster) {
+        looks.forget(&uid);
         return Leftovers::default();
-    };
-    let age = observed.now.duration_since(since);
-    if is_skipped(cluster, observed) || age > LIMIT || has_begun(observed) {
+    }
+    if observed.kubeconfig.is_none() || is_skipped(cluster, observed) || has_begun(observed) {
+        return Leftovers::default();
+    }
+    let age = observed.now.duration_since(looks.first(&uid, observed.now));
+    if age > LIMIT {
         return Leftovers::default();
     }
     let Ok(client) = context.workloads.client(&key(cluster)) else {
@@ -108,11 +118,6 @@ pub(super) async fn observe(
 /// Returns true if no attempt to connect has ended yet.
 fn is_connecting(probe: &Probe, age: SignedDuration) -> bool {
     probe.last_success.is_none() && probe.failures == 0 && age < CONNECTING
-}
-
-fn started(cluster: &Cluster) -> Option<Timestamp> {
-    let deleted = cluster.metadata.deletion_timestamp.as_ref()?;
-    Timestamp::from_second(deleted.0.as_second()).ok()
 }
 
 fn is_skipped(cluster: &Cluster, observed: &Observed) -> bool {
@@ -210,9 +215,12 @@ pub(super) async fn delete(
 
 #[cfg(test)]
 mod tests {
+    use apiserver_types::{ClusterSpec, Machine, MachineSpec};
     use serde_json::{Value, json};
 
+    use super::super::descendants;
     use super::*;
+    use crate::api_in_memory::FakeApi;
 
     fn parsed<T: serde::de::DeserializeOwned>(value: Value) -> T {
         serde_json::from_value(value).unwrap()
@@ -267,5 +275,37 @@ mod tests {
         assert!(is_connecting(&probe, SignedDuration::from_secs(10)));
         assert!(!is_connecting(&probe, CONNECTING));
         assert!(!is_connecting(&Probe { failures: 1, ..probe }, SignedDuration::from_secs(10)));
+    }
+
+    /// After a pause or a hook of ten minutes, and after a restart, the load balancers of Services stayed in the cloud.
+    #[tokio::test]
+    async fn the_time_limit_counts_from_the_first_look_that_nothing_holds_up() {
+        let context = FakeApi::default().context("cluster-controller");
+        let mut cluster = Cluster::new("blue", ClusterSpec::default());
+        cluster.metadata.uid = Some("u".to_owned());
+        cluster.metadata.deletion_timestamp = parsed(json!("2026-11-26T10:00:00Z"));
+        let workers = [Machine::new("w", MachineSpec::default())];
+        let mut observed = Observed {
+            kubeconfig: Some(Vec::new()),
+            descendants: descendants::of_machines(&cluster, &[], &workers),
+            ..Observed::default()
+        };
+        let looks = FirstAttempts::default();
+        let table = [
+            ("a pause of hours", "2026-11-26T14:00:00Z", true, false),
+            ("the first look after it", "2026-11-26T14:00:01Z", false, true),
+            ("no connection within a minute", "2026-11-26T14:01:01Z", false, false),
+            ("another pause", "2026-11-26T15:00:00Z", true, false),
+            ("the first look after that", "2026-11-26T15:00:01Z", false, true),
+            ("ten minutes later", "2026-11-26T15:10:02Z", false, false),
+        ];
+        for (case, at, is_paused, waits) in table {
+            observed.now = at.parse().unwrap();
+            cluster.spec.paused = Some(is_paused);
+            let found = observe(&context, &cluster, &observed, &looks).await;
+            assert_eq!(found.connecting, waits, "{case}");
+        }
+        let of_new_process = observe(&context, &cluster, &observed, &FirstAttempts::default()).await;
+        assert!(of_new_process.connecting);
     }
 }

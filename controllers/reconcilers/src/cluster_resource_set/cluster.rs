@@ -12,11 +12,16 @@ use kube::core::DynamicObject;
 use kube::{Api, ResourceExt};
 
 use super::decide::{self, Progress, Step};
+use super::notes::AppliedObject;
 use super::outcome::{Outcome, Words};
 use super::resources::{Contents, Resourced, State, shown};
 use super::settings::Settings;
 use super::workload::{Method, Workload, identity};
 use super::{binding, notes};
+
+/// Most further attempts to write a binding that other sets write, too. A Cluster has few sets, and each writes the
+/// binding twice per resource.
+const ATTEMPTS: usize = 8;
 
 /// A set, and what all of its Clusters have in common.
 pub(super) struct Applier<'a> {
@@ -127,7 +132,7 @@ impl Applier<'_> {
         };
         let failures = workload.apply(&objects, method).await;
         let hash = failures.is_empty().then(|| contents.hash());
-        record.change(|it| binding::put(it, self.set, &resource.reference, hash, &now())).await?;
+        record.change(|it| binding::put(it, self.set, &resource.reference, hash.clone(), &now())).await?;
         Ok(failures.into_iter().map(|error| format!("{name}: {error}")).collect())
     }
 
@@ -165,38 +170,39 @@ impl Applier<'_> {
         record: &mut Record<'_>,
         workload: &mut Workload,
     ) -> Result<Vec<String>, ReconcileError> {
-        let name = self.set.name_any();
         if !self.settings.prune {
             return Ok(Vec::new());
         }
+        let present = match self.present() {
+            Ok(present) => present,
+            Err(error) => return Ok(vec![error]),
+        };
+        let name = self.set.name_any();
         let known = notes::inventory(&record.binding, &name);
+        let mut kept = notes::inventory_of_others(&record.binding, &name);
+        kept.extend(present.iter().cloned());
+        let mut failures = Vec::new();
+        // All of them were applied, also those from before the set had the annotation.
+        let mut inventory = present.clone();
+        for object in known.difference(&present) {
+            if let Err(error) = workload.prune(object, &kept).await {
+                failures.push(error);
+                inventory.insert(object.clone());
+            }
+        }
+        let mut fits = Ok(());
+        record.change(|it| fits = notes::set_inventory(it, &name, inventory.clone())).await?;
+        failures.extend(fits.err());
+        Ok(failures)
+    }
+
+    /// Returns all objects of the set.
+    fn present(&self) -> Result<BTreeSet<AppliedObject>, String> {
         let mut present = BTreeSet::new();
         for contents in self.resources.iter().filter_map(|it| it.state.contents()) {
-            match contents.objects() {
-                Ok(objects) => present.extend(objects.iter().map(identity)),
-                Err(error) => return Ok(vec![error]),
-            }
+            present.extend(contents.objects()?.iter().map(identity));
         }
-        let mut failures = Vec::new();
-        let mut left = present.clone();
-        for object in known.difference(&present) {
-            match workload.prune(object).await {
-                Ok(_) => {}
-                Err(error) => {
-                    failures.push(error);
-                    left.insert(object.clone());
-                }
-            }
-        }
-        // Only objects that were recorded before have been applied by this set.
-        left.retain(|object| known.contains(object));
-        record
-            .change(|it| {
-                // Fewer objects than before always fit.
-                let _ = notes::set_inventory(it, &name, left);
-            })
-            .await?;
-        Ok(failures)
+        Ok(present)
     }
 
     fn found(&self, index: usize) -> Option<(&Resourced, &Contents)> {
@@ -240,16 +246,83 @@ impl<'a> Record<'a> {
         Ok(record)
     }
 
-    /// Changes and writes the binding, if it differs then.
+    /// Changes and writes the binding, if it differs then. A change concerns the entry of this set alone. So if another
+    /// set has written its own entry since, the same change is made to the newer binding. A new pass would apply
+    /// everything again, and two sets that take equally long would keep each other from completing.
+    ///
+    /// # Errors
+    /// The failure of the own API; a conflict, if other sets have written first each time.
     async fn change(
         &mut self,
-        change: impl FnOnce(&mut ClusterResourceSetBinding),
+        mut change: impl FnMut(&mut ClusterResourceSetBinding),
     ) -> Result<(), ReconcileError> {
-        let mut new = self.binding.clone();
-        change(&mut new);
-        if new != self.binding {
-            self.binding = self.api.replace(&new.name_any(), &PostParams::default(), &new).await?;
+        let mut attempts = 0..ATTEMPTS;
+        loop {
+            let mut new = self.binding.clone();
+            change(&mut new);
+            if new == self.binding {
+                return Ok(());
+            }
+            let written = self.api.replace(&new.name_any(), &PostParams::default(), &new).await;
+            let error = match written {
+                Ok(written) => {
+                    self.binding = written;
+                    return Ok(());
+                }
+                Err(error) => ReconcileError::from(error),
+            };
+            if attempts.next().is_none() || !error.is_conflict() {
+                return Err(error);
+            }
+            let newer = self.api.get_opt(&new.name_any()).await?;
+            match newer.filter(|it| it.metadata.uid == self.binding.metadata.uid) {
+                Some(newer) => self.binding = newer,
+                // It was deleted, and maybe made again: the record of this pass is lost.
+                None => return Err(error),
+            }
         }
-        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::ClusterResourceSetSpec;
+
+    use super::*;
+    use crate::api_in_memory::FakeApi;
+
+    const BINDING: &str =
+        "/apis/addons.cluster.x-k8s.io/v1beta2/namespaces/ns/clusterresourcesetbindings/blue";
+
+    fn set(name: &str) -> ClusterResourceSet {
+        let mut set = ClusterResourceSet::new(name, ClusterResourceSetSpec::default());
+        set.metadata.namespace = Some("ns".to_owned());
+        set.metadata.uid = Some(format!("uid-{name}"));
+        set
+    }
+
+    fn applier<'a>(context: &'a ControllerContext, set: &'a ClusterResourceSet) -> Applier<'a> {
+        Applier { context, set, resources: &[], settings: Settings::default() }
+    }
+
+    #[tokio::test]
+    async fn sets_that_write_one_binding_at_the_same_time_do_not_begin_again() {
+        let api = FakeApi::default();
+        let context = api.context("clusterresourceset-controller");
+        let (one, two) = (set("one"), set("two"));
+        let (one, two) = (applier(&context, &one), applier(&context, &two));
+        let mut first = Record::claim(&one, "blue").await.unwrap();
+        let mut second = Record::claim(&two, "blue").await.unwrap();
+        // The second set has written the binding since the first one read it.
+        for (record, name) in [(&mut first, "one"), (&mut second, "two")] {
+            record.change(|it| notes::set_state(it, name, true, "Applied", "", &now())).await.unwrap();
+        }
+        let stored: ClusterResourceSetBinding = serde_json::from_value(api.get(BINDING).unwrap()).unwrap();
+        let bindings = stored.spec.bindings.as_deref().unwrap_or_default();
+        let names: Vec<&str> = bindings.iter().map(|it| it.cluster_resource_set_name.as_str()).collect();
+        assert_eq!(names, ["one", "two"]);
+        assert_eq!(stored.owner_references().len(), 2);
+        let states = &stored.annotations()["capstan.dev/resource-set-states"];
+        assert!(states.contains(r#""one":{"status":"True""#) && states.contains(r#""two":{"status":"True""#));
     }
 }

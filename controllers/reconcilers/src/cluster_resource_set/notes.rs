@@ -19,6 +19,9 @@ const LARGEST: usize = 192 * 1024;
 /// Longest text of a state, in characters.
 const LONGEST: usize = 1024;
 
+/// Namespace of objects that name none, as kubectl has it.
+const DEFAULT_NAMESPACE: &str = "default";
+
 /// State of a set on one Cluster, as a condition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -39,6 +42,24 @@ pub(super) struct AppliedObject {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     pub name: String,
+}
+
+impl AppliedObject {
+    /// Returns the namespace that the object gets if its kind is one in namespaces.
+    pub(super) fn effective_namespace(&self) -> &str {
+        if self.namespace.is_empty() { DEFAULT_NAMESPACE } else { &self.namespace }
+    }
+
+    /// Returns true if both name the same object of a cluster. All versions of a group show the same objects.
+    /// `namespaced` is true if their kind is one in namespaces.
+    pub(super) fn is_same(&self, other: &Self, namespaced: bool) -> bool {
+        let is_in_place = !namespaced || self.effective_namespace() == other.effective_namespace();
+        is_in_place && (self.group(), &self.kind, &self.name) == (other.group(), &other.kind, &other.name)
+    }
+
+    fn group(&self) -> &str {
+        self.api_version.split_once('/').map_or("", |(group, _)| group)
+    }
 }
 
 /// Sets the state of a set. Nothing changes if it has the same words.
@@ -68,6 +89,13 @@ pub(super) fn set_state(
 pub(super) fn inventory(binding: &ClusterResourceSetBinding, set: &str) -> BTreeSet<AppliedObject> {
     let mut all: BTreeMap<String, BTreeSet<AppliedObject>> = read(binding, INVENTORY);
     all.remove(set).unwrap_or_default()
+}
+
+/// Returns the objects that the other sets with `capstan.dev/prune` have applied.
+pub(super) fn inventory_of_others(binding: &ClusterResourceSetBinding, set: &str) -> BTreeSet<AppliedObject> {
+    let mut all: BTreeMap<String, BTreeSet<AppliedObject>> = read(binding, INVENTORY);
+    all.remove(set);
+    all.into_values().flatten().collect()
 }
 
 /// Replaces the objects that a set has applied.
@@ -155,9 +183,35 @@ mod tests {
         set_inventory(&mut it, "cni", [object("a")].into()).unwrap();
         assert_eq!(inventory(&it, "cni"), [object("a")].into());
         assert_eq!(inventory(&it, "csi"), BTreeSet::new());
+        assert_eq!(inventory_of_others(&it, "csi"), [object("a")].into());
+        assert_eq!(inventory_of_others(&it, "cni"), BTreeSet::new());
         let many = (0..4000).map(|index| object(&format!("{index:060}"))).collect();
         assert!(set_inventory(&mut it, "csi", many).unwrap_err().contains("Split the set"));
         it.annotations_mut().insert(INVENTORY.to_owned(), "broken".to_owned());
         assert_eq!(inventory(&it, "cni"), BTreeSet::new());
+    }
+
+    #[test]
+    fn an_object_is_the_same_in_each_version_of_its_group_and_with_its_namespace_left_out() {
+        let object = |api_version: &str, namespace: &str| AppliedObject {
+            api_version: api_version.to_owned(),
+            kind: "Widget".to_owned(),
+            namespace: namespace.to_owned(),
+            name: "w".to_owned(),
+        };
+        let it = object("example.com/v1beta1", "");
+        for (other, namespaced, expected) in [
+            (object("example.com/v1", ""), true, true),
+            (object("example.com/v1", "default"), true, true),
+            (object("example.com/v1", "n"), true, false),
+            (object("example.com/v1", "n"), false, true),
+            (object("example.org/v1beta1", ""), true, false),
+            (object("v1", ""), false, false),
+            (AppliedObject { name: "x".to_owned(), ..it.clone() }, true, false),
+            (AppliedObject { kind: "Gadget".to_owned(), ..it.clone() }, true, false),
+        ] {
+            assert_eq!(it.is_same(&other, namespaced), expected, "{other:?} {namespaced}");
+            assert_eq!(other.is_same(&it, namespaced), expected, "{other:?} {namespaced}");
+        }
     }
 }

@@ -1,19 +1,16 @@
 //! Objects in a workload cluster: applied, looked at, deleted. The kinds are those that the cluster serves.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use controllers_workload::{describe, found};
 use kube::api::{ApiResource, DeleteParams, Patch, PatchParams, PostParams};
-use kube::core::DynamicObject;
+use kube::core::{DynamicObject, Status};
 use kube::{Api, Client, ResourceExt};
 
 use super::notes::AppliedObject;
 
 /// Field manager of the objects.
 const MANAGER: &str = "capstan-clusterresourceset";
-
-/// Namespace of objects that name none, as kubectl has it.
-const DEFAULT_NAMESPACE: &str = "default";
 
 /// Kinds that pruning keeps, because other objects and data go with them.
 const KEPT: [&str; 4] =
@@ -26,7 +23,7 @@ pub(super) enum Method {
     Create,
     /// An object that exists gets a merge patch.
     Merge,
-    /// Server-side apply. Conflicts with other field managers are errors.
+    /// Server-side apply. Conflicts with other field managers are errors. Those with earlier patches of a set are not.
     Apply,
 }
 
@@ -59,8 +56,7 @@ impl Workload {
         let words = |error: kube::Error| describe(&error);
         let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
         if method == Method::Apply {
-            api.patch(&name, &PatchParams::apply(MANAGER), &Patch::Apply(object)).await.map_err(words)?;
-            return Ok(());
+            return server_side_apply(&api, object).await.map_err(words);
         }
         let exists = method == Method::Merge
             && found(api.get(&name).await).map_err(|error| error.to_string())?.is_some();
@@ -78,21 +74,26 @@ impl Workload {
         Ok(())
     }
 
-    /// Deletes an object that has left its set. Returns false if its kind is kept. An object that is gone, and one whose
-    /// kind is gone, are no errors.
-    pub(super) async fn prune(&mut self, object: &AppliedObject) -> Result<bool, String> {
+    /// Deletes an object that has left its set. It stays if its kind is kept, or if it is one of `kept` under another
+    /// version. An object that is gone, and one whose kind is gone, are no errors.
+    pub(super) async fn prune(
+        &mut self,
+        object: &AppliedObject,
+        kept: &BTreeSet<AppliedObject>,
+    ) -> Result<(), String> {
         if KEPT.contains(&object.kind.as_str()) {
-            return Ok(false);
+            return Ok(());
         }
         let Some((resource, namespaced)) = self.kind(&object.api_version, &object.kind).await? else {
-            return Ok(true);
+            return Ok(());
         };
-        let api = api_of(&self.client, &resource, namespaced, &object.namespace);
+        if kept.iter().any(|it| it.is_same(object, namespaced)) {
+            return Ok(());
+        }
+        let api = api_of(&self.client, &resource, namespaced, object);
         match api.delete(&object.name, &DeleteParams::background()).await {
-            Err(kube::Error::Api(status)) if status.reason == "NotFound" => Ok(true),
-            result => {
-                result.map(|_| true).map_err(|error| format!("{}: {}", shown(object), describe(&error)))
-            }
+            Err(kube::Error::Api(status)) if status.reason == "NotFound" => Ok(()),
+            result => result.map(drop).map_err(|error| format!("{}: {}", shown(object), describe(&error))),
         }
     }
 
@@ -122,7 +123,7 @@ impl Workload {
                      CustomResourceDefinition"
             )
         })?;
-        Ok(api_of(&self.client, &resource, namespaced, &object.namespace))
+        Ok(api_of(&self.client, &resource, namespaced, object))
     }
 
     /// Returns a kind of the cluster. Kinds that were not found are looked up again the next time: a
@@ -167,10 +168,36 @@ pub(super) fn identity(object: &DynamicObject) -> AppliedObject {
     }
 }
 
-fn api_of(client: &Client, resource: &ApiResource, namespaced: bool, namespace: &str) -> Api<DynamicObject> {
-    let namespace = if namespace.is_empty() { DEFAULT_NAMESPACE } else { namespace };
+/// Applies an object. Before a set had its annotation, it wrote merge patches under the same name. The API server
+/// counts these as another field manager, so a change of such a field needs force.
+async fn server_side_apply(api: &Api<DynamicObject>, object: &DynamicObject) -> Result<(), kube::Error> {
+    let (name, patch) = (object.name_any(), Patch::Apply(object));
+    let applied = api.patch(&name, &PatchParams::apply(MANAGER), &patch).await;
+    match applied {
+        Err(kube::Error::Api(status)) if conflicts_with_itself(&status) => {
+            api.patch(&name, &PatchParams::apply(MANAGER).force(), &patch).await.map(drop)
+        }
+        applied => applied.map(drop),
+    }
+}
+
+/// Returns true if all conflicts of an apply are with earlier updates under the same name.
+fn conflicts_with_itself(status: &Status) -> bool {
+    let causes = status.details.as_ref().map(|details| details.causes.as_slice()).unwrap_or_default();
+    let own = format!("conflict with {MANAGER:?} using ");
+    status.code == 409
+        && !causes.is_empty()
+        && causes.iter().all(|it| it.reason == "FieldManagerConflict" && it.message.starts_with(&own))
+}
+
+fn api_of(
+    client: &Client,
+    resource: &ApiResource,
+    namespaced: bool,
+    object: &AppliedObject,
+) -> Api<DynamicObject> {
     match namespaced {
-        true => Api::namespaced_with(client.clone(), namespace, resource),
+        true => Api::namespaced_with(client.clone(), object.effective_namespace(), resource),
         false => Api::all_with(client.clone(), resource),
     }
 }
@@ -179,5 +206,62 @@ fn shown(object: &AppliedObject) -> String {
     match object.namespace.as_str() {
         "" => format!("{} {}", object.kind, object.name),
         namespace => format!("{} {namespace}/{}", object.kind, object.name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::api_in_memory::FakeApi;
+
+    fn status(code: u16, messages: &[&str]) -> Status {
+        let cause =
+            |text: &&str| json!({"reason": "FieldManagerConflict", "message": text, "field": ".data.a"});
+        let causes: Vec<Value> = messages.iter().map(cause).collect();
+        let status =
+            json!({"code": code, "message": "m", "reason": "Conflict", "details": {"causes": causes}});
+        serde_json::from_value(status).unwrap()
+    }
+
+    #[test]
+    fn only_earlier_patches_of_a_set_may_be_overwritten_by_its_apply() {
+        let own = r#"conflict with "capstan-clusterresourceset" using v1 at 2026-11-21T06:00:00Z"#;
+        assert!(conflicts_with_itself(&status(409, &[own, own])));
+        let other = r#"conflict with "kubectl-edit" using v1"#;
+        for (code, messages) in [(409, vec![own, other]), (409, vec![other]), (409, vec![]), (422, vec![own])]
+        {
+            assert!(!conflicts_with_itself(&status(code, &messages)), "{code} {messages:?}");
+        }
+        let longer = r#"conflict with "capstan-clusterresourceset-2" using v1"#;
+        assert!(!conflicts_with_itself(&status(409, &[longer])));
+    }
+
+    #[tokio::test]
+    async fn an_object_that_stays_under_another_version_is_not_pruned() {
+        const WIDGET: &str = "/apis/example.com/v1beta1/namespaces/default/widgets/w";
+        let api = FakeApi::default();
+        let kind = json!({"name": "widgets", "singularName": "widget", "namespaced": true, "kind": "Widget",
+            "verbs": ["delete"]});
+        let listed = json!({"kind": "APIResourceList", "apiVersion": "v1",
+            "groupVersion": "example.com/v1beta1", "resources": [kind]});
+        api.put("/apis/example.com/v1beta1", listed);
+        api.put(WIDGET, json!({"apiVersion": "example.com/v1beta1", "kind": "Widget"}));
+        let widget = |version: &str, namespace: &str, name: &str| AppliedObject {
+            api_version: format!("example.com/{version}"),
+            kind: "Widget".to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        let (mut workload, former) = (Workload::new(api.client()), widget("v1beta1", "", "w"));
+        let kept = BTreeSet::from([widget("v1", "default", "w")]);
+        assert_eq!(workload.prune(&former, &kept).await, Ok(()));
+        assert!(api.get(WIDGET).is_some(), "the set has it in its new version");
+        let others = BTreeSet::from([widget("v1", "default", "x")]);
+        for _ in 0..2 {
+            assert_eq!(workload.prune(&former, &others).await, Ok(()), "also if it is gone");
+            assert!(api.get(WIDGET).is_none());
+        }
     }
 }

@@ -265,6 +265,13 @@ fn is_current(config: &[u8], server: &str, ca: &PemPair, now: Timestamp) -> bool
     })
 }
 
+/// Returns the authority of a kubeconfig for this server whose client certificate is due for renewal; `None` for another
+/// server, a later end, or a text that cannot be read.
+pub(crate) fn authority_of_old_kubeconfig(config: &[u8], server: &str, now: Timestamp) -> Option<String> {
+    let (known, authority, until) = inspect(config)?;
+    (known == server && until.duration_since(now) < RENEWAL).then_some(authority)
+}
+
 /// Returns server, authority and end of validity of a kubeconfig's current context; `None` if it cannot be read.
 fn inspect(config: &[u8]) -> Option<(String, String, Timestamp)> {
     let config = Kubeconfig::from_yaml(std::str::from_utf8(config).ok()?).ok()?;

@@ -1,13 +1,14 @@
 //! Write of the components' conditions to the status of the Machines, next to the conditions of others.
 
-use apiserver_types::{KubeadmControlPlane, Machine, condition, set_condition};
+use apiserver_types::last_known::LAST_KNOWN_CONTROL_PLANE;
+use apiserver_types::{Condition, KubeadmControlPlane, Machine, condition, set_condition};
 use controllers_runtime::{ControllerContext, ReconcileError, now, write_status};
 use kube::{Api, ResourceExt};
 
 use super::machine_conditions::{self, Update};
 use super::observe::Observed;
 use super::replica::managed_etcd;
-use crate::deprecated_conditions;
+use crate::{deprecated_conditions, last_known};
 
 /// Attempts of a write; others write to the same status at the same time.
 const ATTEMPTS: usize = 5;
@@ -24,8 +25,11 @@ pub(super) async fn write(
     let workload = &observed.workload;
     for replica in &mut observed.replicas {
         let updates = machine_conditions::updates(replica, workload, managed, &now);
+        let lost: Vec<&Condition> = updates.iter().filter(|it| it.replaces).map(|it| &it.condition).collect();
+        let machine =
+            last_known::keep(&api, replica.machine.clone(), LAST_KNOWN_CONTROL_PLANE, &lost).await?;
         let update = |machine: &mut Machine| *machine = updated(std::mem::take(machine), &updates);
-        if let Some(machine) = change(&api, replica.machine.clone(), update).await? {
+        if let Some(machine) = change(&api, machine, update).await? {
             replica.machine = machine;
         }
     }
@@ -81,10 +85,47 @@ fn updated(mut machine: Machine, updates: &[Update]) -> Machine {
 
 #[cfg(test)]
 mod tests {
-    use apiserver_types::{Condition, ConditionStatus, Time};
+    use apiserver_types::{ConditionStatus, Time};
+    use serde_json::json;
 
+    use super::super::inspection::Workload;
+    use super::super::replica::Replica;
     use super::*;
+    use crate::api_in_memory::FakeApi;
     use crate::deprecated_conditions::Old;
+
+    #[tokio::test]
+    async fn the_state_that_a_lost_connection_ends_is_kept_in_an_annotation() {
+        const PATH: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/ns/machines/m";
+        let (kind, good) = ("SchedulerPodHealthy", ConditionStatus::True);
+        let condition = Condition::new(kind, good, "Running", "", Time::default());
+        let known = updated(Machine::default(), &[Update { condition, replaces: true, old: None }]);
+        let api = FakeApi::default();
+        api.put(PATH, json!(known));
+        let machine = serde_json::from_value(api.get(PATH).unwrap()).unwrap();
+        let lost =
+            |is_over| Workload::Unreachable { message: "down".to_owned(), is_over, reason: "ConnectionDown" };
+        let replicas = vec![Replica { machine, ..Replica::default() }];
+        let mut observed = Observed { replicas, workload: lost(false), ..Observed::default() };
+        let mut control_plane = KubeadmControlPlane::default();
+        control_plane.metadata.namespace = Some("ns".to_owned());
+        let context = api.context("kubeadmcontrolplane-controller");
+        for (is_over, status, kept) in [
+            (false, good, None),
+            (
+                true,
+                ConditionStatus::Unknown,
+                Some(r#"{"SchedulerPodHealthy":{"status":"True","reason":"Running"}}"#),
+            ),
+        ] {
+            observed.workload = lost(is_over);
+            write(&context, &control_plane, &mut observed).await.unwrap();
+            let machine = &observed.replicas[0].machine;
+            assert_eq!(machine.condition(kind).map(|it| it.status), Some(status));
+            let annotation = machine.annotations().get(LAST_KNOWN_CONTROL_PLANE);
+            assert_eq!(annotation.map(String::as_str), kept);
+        }
+    }
 
     #[test]
     fn conditions_of_others_stay_and_a_short_loss_of_the_connection_keeps_what_is_known() {

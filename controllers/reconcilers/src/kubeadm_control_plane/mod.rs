@@ -62,6 +62,7 @@ use controllers_runtime::{
 use kube::{Api, ResourceExt};
 
 use act::Actor;
+pub(crate) use certificates::authority_of_old_kubeconfig;
 use decide::Step;
 use observe::Observed;
 pub(crate) use plan::plan;

@@ -13,6 +13,7 @@ use super::desired;
 use super::observe::{self, Observed};
 use super::replica::{Replica, managed_etcd};
 use super::workload_settings::Settings;
+use crate::blocked_drains::blocked_drains;
 use crate::plan::{Effect, Plan, PlannedMachine, PlannedStep, changed_fields, held_by};
 use crate::rollout_gate;
 
@@ -51,6 +52,7 @@ fn planned(changed: &KubeadmControlPlane, stored: &KubeadmControlPlane, mut obse
     let obstacles = held_by(changed, &observed.cluster.name_any(), Some(&observed.cluster));
     let mut plan = Plan { machines: machines(changed, stored, &observed), obstacles, ..Plan::default() };
     plan.obstacles.extend(hold(changed, &observed));
+    plan.obstacles.extend(blocked_drains(observed.replicas.iter().map(|it| &it.machine)));
     let changed = &rollout_gate::without_window(changed.clone());
     observed.cluster = rollout_gate::without_window(observed.cluster);
     observed.replicas.retain(|replica| !replica.is_deleting());

@@ -15,7 +15,7 @@ use super::replica::{Replica, managed_etcd};
 use super::{add_ons, available, health, remediation_record, rolling_out, scaling};
 use crate::CONTROL_PLANE_LABEL;
 use crate::aggregate::{NAMES, Source, Target, aggregate, list_names, plural};
-use crate::{CLUSTER_NAME_LABEL, machine_versions, paused};
+use crate::{CLUSTER_NAME_LABEL, kstatus, machine_versions, paused};
 
 /// Age below which a Machine that reports nothing yet does not make `MachinesUpToDate` unknown. Upstream's.
 const NEW: jiff::SignedDuration = jiff::SignedDuration::from_secs(10);
@@ -29,6 +29,7 @@ pub(super) fn pause(control_plane: &mut KubeadmControlPlane, observed: &Observed
     let condition = paused::condition(control_plane, Some(&observed.cluster), now);
     let conditions = control_plane.status.get_or_insert_default().conditions.get_or_insert_default();
     set_condition(conditions, condition.at_generation(generation));
+    kstatus::remove(conditions);
 }
 
 /// Writes the observed state and the outcome of the pass into the status.
@@ -38,7 +39,7 @@ pub(super) fn report(
     outcome: &Outcome,
     now: &Time,
 ) {
-    let generation = control_plane.metadata.generation;
+    let (generation, desired) = (control_plane.metadata.generation, control_plane.spec.replicas);
     let initialized = is_initialized(control_plane, observed);
     let conditions = conditions(control_plane, observed, outcome, initialized, now);
     let remediation = remediation_record::last(control_plane, &observed.replicas);
@@ -53,6 +54,10 @@ pub(super) fn report(
     for condition in conditions {
         set_condition(known, condition.at_generation(generation));
     }
+    // ScalingUp is False already in the pass that makes the last Machine.
+    let work =
+        (status.replicas < desired).then_some(("ScalingUp", "status.replicas is less than spec.replicas"));
+    kstatus::report(known, work, generation, now);
     if is_success(outcome) {
         status.observed_generation = generation;
     }

@@ -121,6 +121,7 @@ fn d10_there_are_all_conditions_and_no_one_more() {
         "MachinesReady",
         "MachinesUpToDate",
         "Paused",
+        "Reconciling",
         "Remediating",
         "RollingOut",
         "ScalingDown",

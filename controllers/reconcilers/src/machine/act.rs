@@ -17,13 +17,13 @@ use tokio::time::Instant;
 use super::FINALIZER;
 use super::decide::{self, Stage, Step};
 use super::deletion::{self, node_name};
-use super::first_attempts::FirstAttempts;
 use super::node::{NodeObservation, cluster_key};
 use super::node_metadata;
 use super::node_writes::{self, Written};
 use super::observe::{Observed, Outcome};
 use super::turns::{Turn, Turns};
 use crate::deprecated_conditions::{self, Old};
+use crate::first_attempts::FirstAttempts;
 use crate::{CLUSTER_NAME_LABEL, ownership};
 
 /// Limit of the steps of one pass: more than there are, so that a step that has no effect does not repeat for ever.

@@ -8,7 +8,6 @@ mod decide;
 mod deletion;
 mod deprecated;
 mod fence;
-mod first_attempts;
 mod node;
 mod node_conditions;
 mod node_metadata;
@@ -26,7 +25,8 @@ mod watch;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver_types::Machine;
+use apiserver_types::last_known::LAST_KNOWN_NODE;
+use apiserver_types::{Condition, Machine};
 use controllers_runtime::{
     ControllerContext, ControllerSpec, PolicyRule, ReconcileError, Requeue, Severity, now, write_status,
 };
@@ -34,11 +34,12 @@ use kube::{Api, ResourceExt};
 
 use act::Actor;
 use decide::Step;
-use first_attempts::FirstAttempts;
 use observe::Observed;
 use operations::Updates;
 use turns::Turns;
 
+use crate::first_attempts::FirstAttempts;
+use crate::last_known;
 use crate::retries::Retries;
 
 /// Specification of this controller.
@@ -167,6 +168,10 @@ impl MachineReconciler {
         observed: &Observed,
         step: &Step,
     ) -> Result<Machine, ReconcileError> {
+        let machine = match step {
+            Step::Pause => machine,
+            _ => keep_last_known(api, machine, observed).await?,
+        };
         let mut new = machine.clone();
         match step {
             Step::Pause => report::report_pause(&mut new, observed, &now()),
@@ -190,4 +195,15 @@ impl MachineReconciler {
         }
         Ok(written)
     }
+}
+
+/// Keeps the state of the Node that the status is about to lose with the connection to the workload cluster.
+async fn keep_last_known(
+    api: &Api<Machine>,
+    machine: Machine,
+    observed: &Observed,
+) -> Result<Machine, ReconcileError> {
+    let next = node_conditions::conditions(&machine, observed, &now());
+    let next: Vec<&Condition> = next.iter().collect();
+    last_known::keep(api, machine, LAST_KNOWN_NODE, &next).await
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use apiserver_types::rollout_settings::PROGRESS;
 use apiserver_types::{MachineDeployment, MachineSet};
 use controllers_runtime::{ControllerContext, ReconcileError, Severity};
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use super::decide::{self, Roll, Step, TO_BE_CREATED};
 use super::desired::{self, Revision};
 use super::observe::{self, Observed};
 use super::progress::Record;
+use super::surge::Surge;
 use super::{MANAGER, finalizers_of, revisions, scale_down};
 use crate::applied::Applied;
 use crate::machine_labels::{DEPLOYMENT_NAME, REVISION};
@@ -29,6 +31,7 @@ pub(super) struct Actor<'a> {
     pub sets: Api<MachineSet>,
     pub applied: &'a Applied,
     pub clock: &'a Clock,
+    pub surge: &'a Surge,
 }
 
 impl Actor<'_> {
@@ -39,8 +42,13 @@ impl Actor<'_> {
         observed: &mut Observed,
     ) -> Result<Step, ReconcileError> {
         for _ in 0..STEPS {
-            let step = decide::next_step(deployment, observed, (self.clock)());
-            Box::pin(self.act(&step, deployment, observed)).await?;
+            let now = (self.clock)();
+            let mut step = decide::next_step(deployment, observed, now);
+            if matches!(step, Step::Roll(_)) && decide::surges(deployment, observed, now) {
+                observed.shortage = self.surge.shortage(self.context, deployment, observed).await;
+                step = decide::next_step(deployment, observed, now);
+            }
+            Box::pin(self.act(&step, deployment, observed, now)).await?;
             if step.ends_pass() {
                 return Ok(step);
             }
@@ -53,6 +61,7 @@ impl Actor<'_> {
         step: &Step,
         deployment: &mut MachineDeployment,
         observed: &mut Observed,
+        now: Timestamp,
     ) -> Result<(), ReconcileError> {
         match step {
             Step::AddFinalizer => {
@@ -67,7 +76,7 @@ impl Actor<'_> {
             Step::Roll(roll) => {
                 // First, so that each set has copies of its templates, whatever happens to them.
                 revisions::keep(self.context, deployment, observed).await?;
-                self.roll(deployment, observed, roll).await?;
+                self.roll(deployment, observed, roll, now).await?;
                 observed.rolled = true;
                 Ok(())
             }
@@ -194,19 +203,20 @@ impl Actor<'_> {
         observe::sets(self.context, deployment, observed).await
     }
 
-    /// Brings all sets to their planned numbers, the new one first.
+    /// Brings all sets to their planned numbers, the new one first. `now` is the time of the plan.
     async fn roll(
         &self,
         deployment: &mut MachineDeployment,
         observed: &mut Observed,
         roll: &Roll,
+        now: Timestamp,
     ) -> Result<(), ReconcileError> {
         let is_new = |set: &&MachineSet| Some(set.name_any()) == roll.new;
         let old: Vec<&MachineSet> = observed.sets.iter().filter(|set| !is_new(set)).collect();
         let new = observed.sets.iter().find(is_new);
         // While a scale-down waits, the sets keep the number that they were planned for.
         let waiting = new.filter(|_| roll.replicas.is_empty());
-        let held = waiting.and_then(|new| scale_down::held(deployment, observed, new));
+        let held = waiting.and_then(|new| scale_down::held(deployment, observed, new, now));
         let held = held.map(|replicas| scale_down::with_replicas(deployment, replicas));
         let sized = held.as_ref().unwrap_or(&*deployment);
         let revision = roll.new.is_some().then(|| desired::new_revision(new, &old));

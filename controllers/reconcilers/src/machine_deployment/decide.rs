@@ -12,7 +12,7 @@ use super::observe::Observed;
 use super::paused_scaling::{self, Scaled};
 use super::progress::{self, Progress, Record};
 use super::rollout::{self, Limits, Plan, Set};
-use super::{FINALIZER, finalizers_of, held_scaling, hold, sameness, scale_down, template_revisions};
+use super::{FINALIZER, finalizers_of, held_scaling, hold, sameness, scale_down, surge, template_revisions};
 use crate::machine_labels::{DESIRED_REPLICAS, MAX_REPLICAS};
 use crate::replica_counts::scaled;
 use crate::{CLUSTER_NAME_LABEL, finalizers, ownership, topology_templates};
@@ -177,8 +177,28 @@ pub(super) fn numbers(set: &MachineSet) -> Set {
     }
 }
 
+/// Returns true if a rollout may make surplus Machines, and goes on without them, too. Without maxUnavailable it
+/// cannot.
+pub(super) fn is_surge_optional(deployment: &MachineDeployment) -> bool {
+    let limits = limits(deployment);
+    limits.surge > 0 && limits.unavailable > 0
+}
+
+/// Returns true if the next numbers have surplus Machines that the rollout can do without.
+pub(super) fn surges(deployment: &MachineDeployment, observed: &Observed, now: Timestamp) -> bool {
+    is_surge_optional(deployment)
+        && rolled(deployment, observed, now, false) != rolled(deployment, observed, now, true)
+}
+
 /// Plans the next numbers of all sets.
 pub(super) fn roll(deployment: &MachineDeployment, observed: &Observed, now: Timestamp) -> Roll {
+    let is_short = observed.shortage.is_some() && is_surge_optional(deployment);
+    rolled(deployment, observed, now, is_short)
+}
+
+/// Plans the next numbers of all sets. If the project `is_short` of room, a rollout in progress makes no surplus
+/// Machines.
+fn rolled(deployment: &MachineDeployment, observed: &Observed, now: Timestamp, is_short: bool) -> Roll {
     let limits = limits(deployment);
     let known = sameness::find_new(deployment, &observed.sets, now);
     if deployment.spec.paused == Some(true) {
@@ -195,7 +215,7 @@ pub(super) fn roll(deployment: &MachineDeployment, observed: &Observed, now: Tim
         // Without its templates, a new set could create nothing, and the old Machines must stay.
         return Roll::default();
     }
-    if known.is_some_and(|new| scale_down::held(deployment, observed, new).is_some()) {
+    if known.is_some_and(|new| scale_down::held(deployment, observed, new, now).is_some()) {
         return Roll { new: Some(new.name), ..Roll::default() };
     }
     if hold::hold(deployment, observed, now).is_some() {
@@ -206,6 +226,7 @@ pub(super) fn roll(deployment: &MachineDeployment, observed: &Observed, now: Tim
         (scale_down::marked(deployment, observed, new), scale_down::is_pending(observed, new))
     });
     let plan = if is_on_delete(deployment) { rollout::on_delete } else { rollout::rolling_update };
+    let limits = if is_short { Limits { surge: 0, ..limits } } else { limits };
     let name = Some(new.name.clone());
     Roll { replicas: scale_down::plan(plan, limits, new, &old, marked), new: name }
 }
@@ -278,7 +299,10 @@ pub(super) fn interval(
         _ => None,
     };
     let held = hold::hold(deployment, observed, now).and_then(|hold| hold.wait);
-    let wait = wait.into_iter().chain(deadline).chain(held).min();
+    let new = sameness::find_new(deployment, &observed.sets, now);
+    let scaling = new.and_then(|new| scale_down::wait(deployment, observed, new, now));
+    let short = observed.shortage.as_ref().map(|_| surge::AGE);
+    let wait = wait.into_iter().chain(deadline).chain(held).chain(scaling).chain(short).min();
     Some(wait.map_or(RESYNC, |wait| wait.saturating_add(Duration::from_secs(1)).min(RESYNC)))
 }
 

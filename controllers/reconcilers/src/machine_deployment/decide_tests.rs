@@ -98,6 +98,37 @@ fn a_new_set_is_created_only_if_its_templates_exist_and_the_rollout_is_not_pause
 }
 
 #[test]
+fn a_rollout_without_room_for_its_surge_goes_on_without_if_machines_may_be_unavailable() {
+    let now = Timestamp::now();
+    let rolling = |surge, unavailable| {
+        let mut deployment = deployment(3);
+        deployment.spec.rollout = strategy(RolloutStrategyType::RollingUpdate, surge, unavailable);
+        deployment
+    };
+    let old = || observed(vec![set("old", "v1", 3, 3)]);
+    let short = || Observed { shortage: Some("short".to_owned()), ..old() };
+    let (both, surge_only) = (rolling("1", "1"), rolling("1", "0"));
+    let with_surge = rolls(Some(TO_BE_CREATED), &[(TO_BE_CREATED, 1), ("old", 2)]);
+    assert_eq!(next_step(&both, &old(), now), with_surge);
+    assert_eq!(next_step(&both, &short(), now), rolls(Some(TO_BE_CREATED), &[("old", 2)]));
+    let needed = rolls(Some(TO_BE_CREATED), &[(TO_BE_CREATED, 1)]);
+    assert_eq!(next_step(&surge_only, &short(), now), needed, "nothing else could go on");
+    assert!(surges(&both, &old(), now) && surges(&both, &short(), now));
+    assert_eq!(interval(&both, &Step::Nothing, &short(), now), Some(Duration::from_secs(31)));
+    let complete = observed(vec![set("new", "v2", 3, 3)]);
+    let waits = observed(vec![set("old", "v1", 3, 3), set("new", "v2", 1, 1)]);
+    for (case, deployment, observed) in [
+        ("the surge is needed", &surge_only, old()),
+        ("no surge", &rolling("0", "1"), old()),
+        ("first Machines", &both, observed(Vec::new())),
+        ("no rollout", &both, complete),
+        ("the surge is used up", &both, waits),
+    ] {
+        assert!(!surges(deployment, &observed, now), "{case}");
+    }
+}
+
+#[test]
 fn old_sets_are_deleted_after_a_complete_rollout() {
     let now = Timestamp::now();
     let after = |sets| {

@@ -18,6 +18,7 @@ mod revisions;
 mod rollout;
 pub(crate) mod sameness;
 mod scale_down;
+mod surge;
 mod template_revisions;
 mod watch;
 
@@ -38,6 +39,7 @@ use act::Actor;
 use decide::Step;
 use observe::Observed;
 pub(crate) use plan::plan;
+use surge::Surge;
 
 /// Specification of this controller.
 pub const CONTROLLER: ControllerSpec = ControllerSpec {
@@ -64,6 +66,9 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             resources: &["*"],
             verbs: PolicyRule::DELETE,
         },
+        // Credentials of the cloud, whose quotas decide on a surplus Machine. They are not watched.
+        PolicyRule::SECRETS,
+        PolicyRule { groups: &[""], resources: &["namespaces"], verbs: &["get"] },
     ],
     standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
@@ -88,6 +93,7 @@ pub struct MachineDeploymentReconciler {
     context: ControllerContext,
     applied: Applied,
     clock: Clock,
+    surge: Surge,
 }
 
 impl std::fmt::Debug for MachineDeploymentReconciler {
@@ -104,7 +110,7 @@ impl MachineDeploymentReconciler {
 
     /// Creates a reconciler whose deadlines end by this clock.
     pub fn with_clock(context: ControllerContext, clock: Arc<dyn Fn() -> Timestamp + Send + Sync>) -> Self {
-        Self { context, applied: Applied::default(), clock }
+        Self { context, applied: Applied::default(), clock, surge: Surge::default() }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -127,8 +133,8 @@ impl MachineDeploymentReconciler {
             return Err(ReconcileError::waiting("ClusterNotFound", message));
         }
         let sets = Api::namespaced(self.context.client.clone(), &namespace);
-        let (context, applied, clock) = (&self.context, &self.applied, &self.clock);
-        let actor = Actor { context, api: &api, sets, applied, clock };
+        let (context, applied, clock, surge) = (&self.context, &self.applied, &self.clock, &self.surge);
+        let actor = Actor { context, api: &api, sets, applied, clock, surge };
         let result = actor.work(&mut deployment, &mut observed).await;
         if matches!(&result, Ok(Step::Ignore)) || result.as_ref().is_err_and(ReconcileError::is_conflict) {
             return result.map(|_| None);

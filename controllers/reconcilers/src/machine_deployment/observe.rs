@@ -30,6 +30,8 @@ pub(super) struct Observed {
     pub missing: Vec<Missing>,
     /// Texts about references that cannot be used, whatever exists.
     pub unusable: Vec<String>,
+    /// Why the project has no room for a surplus Machine. The rollout can do without.
+    pub shortage: Option<String>,
     /// The sets have the planned numbers and the present metadata and settings.
     pub rolled: bool,
 }

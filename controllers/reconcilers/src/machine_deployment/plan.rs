@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use super::decide::{self, TO_BE_CREATED};
 use super::desired;
 use super::observe::{self, Observed};
-use super::{hold, sameness, template_revisions};
+use super::{hold, quota, sameness, template_revisions};
+use crate::blocked_drains::blocked_drains;
 use crate::machine_labels::{DESIRED_REPLICAS, DISABLE_CREATE};
 use crate::machine_set::spread::{self, Spread};
 use crate::plan::{Effect, Plan, PlannedMachine, PlannedStep, changed_fields, held_by};
@@ -57,8 +58,14 @@ fn planned(
         .iter()
         .map(|missing| format!("{} {} does not exist. {}", missing.kind, missing.name, missing.remedy()));
     let hold = hold::hold(changed, &observed, now).map(|hold| hold.message);
-    let obstacles =
-        held.into_iter().chain(missing).chain(observed.unusable.iter().cloned()).chain(hold).collect();
+    // As the last pass found it: a plan does not connect to the cloud.
+    let short = quota::reported(stored).filter(|_| decide::is_surge_optional(changed)).map(str::to_owned);
+    let quota = short.clone().into_iter().chain(quota::waiting(&observed));
+    let unusable = observed.unusable.iter().cloned();
+    let drains = blocked_drains(&observed.machines);
+    let obstacles = held.into_iter().chain(missing).chain(unusable).chain(hold).chain(quota);
+    let obstacles = obstacles.chain(drains).collect();
+    observed.shortage = short;
     let before = observed.clone();
     let open = rollout_gate::without_window(changed.clone());
     observed.cluster = observed.cluster.map(rollout_gate::without_window);

@@ -1,7 +1,8 @@
 //! Tests of the plan of a MachineDeployment.
 
 use apiserver_types::{
-    Cluster, MachineDeploymentRollout, MachineDeploymentSpec, MachineSetSpec, MachineSpec,
+    Cluster, IntOrString, MachineDeploymentRollout, MachineDeploymentSpec, MachineSetSpec, MachineSpec,
+    RollingUpdate, RolloutStrategy,
 };
 
 use super::*;
@@ -72,6 +73,32 @@ fn another_number_creates_or_deletes_and_the_same_keeps() {
     let both = plan(&deployment("v2", 1), observed("v1", &["a", "b"]));
     let effects: Vec<Effect> = told(&both).iter().map(|(_, effect, _)| *effect).collect();
     assert_eq!(effects, [Effect::Replace, Effect::Delete]);
+}
+
+#[test]
+fn a_plan_goes_on_without_the_surge_that_had_no_room_and_says_so() {
+    let line = "The rollout goes on without maxSurge: in project p, spec.flavor needs 4 cores, 1 left of 40";
+    let mut stored = deployment("v1", 2);
+    let scaling_up = Condition::new("ScalingUp", ConditionStatus::True, "ScalingUp", line, Time::default());
+    set_condition(stored.status.get_or_insert_default().conditions.get_or_insert_default(), scaling_up);
+    let with = |unavailable| {
+        let mut changed = deployment("v2", 2);
+        let max_unavailable = Some(IntOrString::Int(unavailable));
+        let rolling_update = Some(RollingUpdate { max_unavailable, ..RollingUpdate::default() });
+        let strategy = Some(RolloutStrategy { rolling_update, ..RolloutStrategy::default() });
+        changed.spec.rollout = Some(MachineDeploymentRollout { strategy, ..Default::default() });
+        let now = Timestamp::from_second(100).unwrap();
+        planned(&changed, &stored, observed("v1", &["a", "b"]), now)
+    };
+    let without_surge = with(1);
+    let steps = [delete("a"), create("md-(new-1)"), delete("b"), create("md-(new-2)")];
+    assert_eq!(
+        (&without_surge.obstacles[..], &without_surge.steps[..]),
+        (&[line.to_owned()][..], &steps[..])
+    );
+    let needs_surge = with(0);
+    assert_eq!(needs_surge.obstacles, [""; 0]);
+    assert_eq!(needs_surge.steps.first(), Some(&create("md-(new-1)")));
 }
 
 #[test]
@@ -152,4 +179,18 @@ fn a_plan_shows_the_steps_of_the_next_window_and_none_against_the_policy() {
     assert_eq!(blocked.steps, []);
     assert_eq!(told(&blocked), [("a", Effect::Keep, vec!["Version v1, v2 required"])]);
     assert!(blocked.obstacles[0].starts_with("Annotation capstan.dev/rollout-policy is InPlaceOnly"));
+}
+
+#[test]
+fn a_budget_that_blocks_the_drain_of_a_machine_is_an_obstacle() {
+    let budget = format!("PodDisruptionBudget web/all {}", controllers_workload::drain::NEVER);
+    let message = format!("Drain not completed yet:\n* Pod web/x: cannot evict pod. {budget}");
+    let mut observed = observed("v1", &["a", "b"]);
+    let draining = &mut observed.machines[0];
+    draining.metadata.deletion_timestamp = Some(Instant(Timestamp::UNIX_EPOCH));
+    let condition =
+        Condition::new("Deleting", ConditionStatus::True, "DrainingNode", &message, Time::default());
+    set_condition(draining.status.get_or_insert_default().conditions.get_or_insert_default(), condition);
+    let plan = plan(&deployment("v2", 2), observed);
+    assert_eq!(plan.obstacles, [format!("Machine a is being drained, and {budget}")]);
 }

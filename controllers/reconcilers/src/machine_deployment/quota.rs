@@ -1,4 +1,4 @@
-//! Quota that new Machines of a MachineDeployment wait for, as part of the condition ScalingUp. Pure.
+//! Quota that a MachineDeployment lacks, as part of the condition ScalingUp and of plans. Pure.
 
 use apiserver_types::{Condition, ConditionStatus, Machine, MachineDeployment};
 
@@ -7,25 +7,46 @@ use crate::aggregate::{NAMES, list_names, plural};
 use crate::preflight::QUOTA_EXCEEDED;
 use crate::replica_status::is_deleting;
 
-/// Adds the Machines that wait for quota to the condition ScalingUp, with the text of the first one. Such Machines exist
-/// already, but the cloud has nothing of them.
+/// Begin of the line about a rollout whose surplus Machine has no room.
+const NO_SURGE: &str = "The rollout goes on without maxSurge: ";
+
+/// Adds to the condition ScalingUp why a rollout makes no surplus Machine, and the Machines that wait for quota.
 pub(super) fn explained(
     condition: Condition,
     deployment: &MachineDeployment,
     observed: &Observed,
 ) -> Condition {
+    let surge = observed.shortage.iter().map(|text| format!("{NO_SURGE}{text}"));
+    let lines: Vec<String> = surge.chain(waiting(observed)).collect();
+    if lines.is_empty() || deployment.metadata.deletion_timestamp.is_some() {
+        return condition;
+    }
+    let lines = lines.join("\n* ");
+    let message = if condition.holds() { format!("{}\n* {lines}", condition.message) } else { lines };
+    let yes = ConditionStatus::True;
+    Condition::new(&condition.kind, yes, "ScalingUp", &message, condition.last_transition_time.clone())
+}
+
+/// Returns the line about the Machines that wait for quota, with the text of the first one. Such Machines exist already,
+/// but the cloud has nothing of them.
+pub(super) fn waiting(observed: &Observed) -> Option<String> {
     let machines = observed.machines.iter().filter(|it| !is_deleting(it));
     let mut waiting: Vec<(&str, &str)> = machines.filter_map(shortage).collect();
     waiting.sort_unstable();
-    let Some((_, text)) = waiting.first().filter(|_| deployment.metadata.deletion_timestamp.is_none()) else {
-        return condition;
-    };
+    let (_, text) = waiting.first()?;
     let (noun, verb) = (plural("Machine", waiting.len()), if waiting.len() == 1 { "waits" } else { "wait" });
     let names = list_names(waiting.iter().map(|(name, _)| *name), NAMES);
-    let line = format!("{noun} {names} {verb} for quota: {text}");
-    let message = if condition.holds() { format!("{}\n* {line}", condition.message) } else { line };
-    let yes = ConditionStatus::True;
-    Condition::new(&condition.kind, yes, "ScalingUp", &message, condition.last_transition_time.clone())
+    Some(format!("{noun} {names} {verb} for quota: {text}"))
+}
+
+/// Returns the reported line about a rollout whose surplus Machine has no room. A plan, which does not connect to the
+/// cloud, repeats it.
+pub(super) fn reported(deployment: &MachineDeployment) -> Option<&str> {
+    let mut lines = deployment.condition("ScalingUp")?.message.lines();
+    lines.find_map(|line| {
+        let line = line.strip_prefix("* ").unwrap_or(line);
+        line.starts_with(NO_SURGE).then_some(line)
+    })
 }
 
 /// Returns the name of a Machine that waits for quota, and the text about it.
@@ -50,6 +71,27 @@ mod tests {
         machine.status =
             Some(MachineStatus { conditions: Some(vec![condition]), ..MachineStatus::default() });
         machine
+    }
+
+    #[test]
+    fn a_surge_without_room_is_reported_and_a_plan_finds_the_line_again() {
+        let mut deployment = MachineDeployment::new("md", MachineDeploymentSpec::default());
+        let short = "in project p, spec.flavor needs 4 cores, 1 left of 40";
+        let waits = machine("a", ConditionStatus::False, QUOTA_EXCEEDED);
+        let no = Condition::new("ScalingUp", ConditionStatus::False, "R", "", Time::default());
+        let alone = Observed { shortage: Some(short.to_owned()), ..Observed::default() };
+        let condition = explained(no.clone(), &deployment, &alone);
+        let line = format!("The rollout goes on without maxSurge: {short}");
+        assert_eq!((condition.holds(), &condition.message), (true, &line));
+        assert_eq!(reported(&deployment), None);
+        let both = Observed { machines: vec![waits], ..alone };
+        let condition = explained(condition, &deployment, &both);
+        assert_eq!(condition.message.matches(&line).count(), 2, "{}", condition.message);
+        let condition = explained(no, &deployment, &both);
+        let rest = condition.message.strip_prefix(&format!("{line}\n* ")).unwrap();
+        assert!(rest.starts_with("Machine a waits for quota: "), "{rest}");
+        deployment.status.get_or_insert_default().conditions = Some(vec![condition]);
+        assert_eq!(reported(&deployment), Some(line.as_str()));
     }
 
     #[test]

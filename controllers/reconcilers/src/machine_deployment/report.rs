@@ -13,7 +13,7 @@ use super::{hold, progress, quota, sameness, scale_down};
 use crate::deprecated_conditions::{Old, set, state, summary};
 use crate::replica_status::{self, Now, number};
 use crate::templates::Missing;
-use crate::{condition_order, machine_versions, paused, protection, selectors};
+use crate::{condition_order, kstatus, machine_versions, paused, protection, selectors};
 
 /// Writes the observed state into the status.
 pub(super) fn report(deployment: &mut MachineDeployment, observed: &Observed, now: &Now) {
@@ -36,6 +36,7 @@ pub(super) fn report(deployment: &mut MachineDeployment, observed: &Observed, no
     for condition in conditions.into_iter().chain(progress) {
         set_condition(known, condition.at_generation(generation));
     }
+    kstatus::report(known, None, generation, &now.time);
     condition_order::sort(known);
     status.selector = (!selector.is_empty()).then_some(selector);
     status.replicas = sum(|set| set.status.as_ref()?.replicas);
@@ -52,7 +53,9 @@ pub(super) fn report(deployment: &mut MachineDeployment, observed: &Observed, no
 pub(super) fn report_pause(deployment: &mut MachineDeployment, observed: &Observed, now: &Now) {
     let condition = paused::condition(deployment, observed.cluster.as_ref(), &now.time);
     let condition = condition.at_generation(deployment.metadata.generation);
-    set_condition(deployment.status.get_or_insert_default().conditions.get_or_insert_default(), condition);
+    let known = deployment.status.get_or_insert_default().conditions.get_or_insert_default();
+    set_condition(known, condition);
+    kstatus::remove(known);
 }
 
 fn conditions(
@@ -315,6 +318,7 @@ mod tests {
         assert_eq!(told(&deployment, "RollingOut"), ("RolloutBlocked".to_owned(), message));
         let progress = ("RolloutBlocked".to_owned(), format!("{cause}. No deadline counts"));
         assert_eq!(told(&deployment, "Progressing"), progress);
+        assert_eq!(told(&deployment, "Reconciling").0, "ScalingUp", "one of two Machines is missing");
     }
 
     #[test]

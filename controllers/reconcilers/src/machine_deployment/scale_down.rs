@@ -1,6 +1,8 @@
 //! Scale-down of a MachineDeployment during a rollout: it waits for deletions in progress, and takes Machines of the
 //! present set that a user has marked, e.g. an autoscaler. Pure.
 
+use std::time::Duration;
+
 use apiserver_types::{Condition, Machine, MachineDeployment, MachineSet};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
@@ -11,22 +13,44 @@ use super::rollout::{Limits, Plan, Set};
 use super::sameness;
 use crate::aggregate::{NAMES, list_names, plural};
 use crate::machine_labels::{DELETE_FIRST, DESIRED_REPLICAS};
-use crate::replica_status::is_deleting;
+use crate::replica_status::{is_deleting, until_slow};
 
 /// Planner of the numbers of all sets.
 pub(super) type Planner = fn(Limits, &Set, &[Set]) -> Plan;
 
 /// Returns the number of Machines before a scale-down that waits, because a rollout is in progress and a Machine is being
-/// deleted. `new` is the set with the present template. A scale-down to 0 never waits: all Machines go.
-pub(super) fn held(deployment: &MachineDeployment, observed: &Observed, new: &MachineSet) -> Option<i32> {
+/// deleted. `new` is the set with the present template. A scale-down to 0 never waits: all Machines go. Nothing waits for
+/// a slow deletion, which may never end.
+pub(super) fn held(
+    deployment: &MachineDeployment,
+    observed: &Observed,
+    new: &MachineSet,
+    now: Timestamp,
+) -> Option<i32> {
     let before = before(deployment, new)?;
     let wanted = deployment.spec.replicas.unwrap_or(1);
     let is_held = wanted > 0
         && deployment.spec.paused != Some(true)
         && deployment.metadata.deletion_timestamp.is_none()
         && is_rolling(observed, new)
-        && observed.machines.iter().any(is_deleting);
+        && observed.machines.iter().any(|it| holds(it, now));
     is_held.then_some(before)
+}
+
+/// Returns the time after which a scale-down waits no longer; `None` if it does not wait.
+pub(super) fn wait(
+    deployment: &MachineDeployment,
+    observed: &Observed,
+    new: &MachineSet,
+    now: Timestamp,
+) -> Option<Duration> {
+    held(deployment, observed, new, now)?;
+    observed.machines.iter().filter_map(|it| until_slow(it, now)).max()
+}
+
+/// Returns true if a scale-down waits for the deletion of a Machine.
+fn holds(machine: &Machine, now: Timestamp) -> bool {
+    until_slow(machine, now).is_some_and(|left| !left.is_zero())
 }
 
 /// Returns a copy of a MachineDeployment with another number of Machines.
@@ -48,7 +72,10 @@ pub(super) fn marked(deployment: &MachineDeployment, observed: &Observed, new: &
 /// Returns true if the present set still has to delete Machines that a user has marked. If it grew, it would keep them.
 pub(super) fn is_pending(observed: &Observed, new: &MachineSet) -> bool {
     let Set { desired, existing, .. } = numbers(new);
-    existing > desired && is_rolling(observed, new) && marked_machines(observed, new) > 0
+    // A deletion may never end, and is no reason to wait.
+    let going = observed.machines.iter().filter(|it| is_of(it, new) && is_deleting(it)).count();
+    let staying = existing - i64::try_from(going).unwrap_or(i64::MAX);
+    staying > desired && is_rolling(observed, new) && marked_machines(observed, new) > 0
 }
 
 /// Returns how many Machines of a set a user has marked, without those that are being deleted.
@@ -84,14 +111,14 @@ pub(super) fn explained(
     now: Timestamp,
 ) -> Condition {
     let new = sameness::find_new(deployment, &observed.sets, now);
-    let is_held = new.is_some_and(|new| held(deployment, observed, new).is_some());
+    let is_held = new.is_some_and(|new| held(deployment, observed, new, now).is_some());
     if is_held && condition.holds() {
         let names =
-            observed.machines.iter().filter(|it| is_deleting(it)).map(|it| it.metadata.name.as_deref());
+            observed.machines.iter().filter(|it| holds(it, now)).map(|it| it.metadata.name.as_deref());
         let names: Vec<&str> = names.map(Option::unwrap_or_default).collect();
         let (noun, verb) = (plural("Machine", names.len()), if names.len() == 1 { "is" } else { "are" });
         let line = format!(
-            "A rollout is in progress: waiting until {noun} {} {verb} deleted",
+            "A rollout is in progress: waiting until {noun} {} {verb} deleted, for at most 15 minutes",
             list_names(names, NAMES)
         );
         condition.message = format!("{}\n* {line}", condition.message);

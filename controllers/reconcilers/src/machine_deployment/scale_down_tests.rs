@@ -74,7 +74,8 @@ fn a_scale_down_waits_while_a_rollout_deletes_a_machine() {
     let busy = rollout(vec![deleted("a", "old")]);
     let new = &busy.sets[1];
     assert_eq!(planned(&deployment(2), &busy), numbers_of(&[]));
-    assert_eq!(held(&deployment(2), &busy, new), Some(5), "the number that the sets were planned for");
+    let now = Timestamp::UNIX_EPOCH;
+    assert_eq!(held(&deployment(2), &busy, new, now), Some(5), "the number that the sets were planned for");
     assert_eq!(planned(&deployment(2), &rollout(Vec::new())), numbers_of(&[("new", 2), ("old", 0)]));
     let mut paused = deployment(2);
     paused.spec.paused = Some(true);
@@ -87,8 +88,38 @@ fn a_scale_down_waits_while_a_rollout_deletes_a_machine() {
         ("paused", paused, &busy),
         ("no rollout", deployment(2), &complete),
     ] {
-        assert_eq!(held(&deployment, observed, new), None, "{case}");
+        assert_eq!(held(&deployment, observed, new, now), None, "{case}");
     }
+}
+
+#[test]
+fn a_scale_down_does_not_wait_for_ever_for_a_deletion_that_does_not_end() {
+    let after = |seconds| Timestamp::from_second(seconds).unwrap();
+    let (stuck, wanted) = (rollout(vec![deleted("a", "old"), machine("b", "new")]), deployment(2));
+    let new = &stuck.sets[1];
+    let left = |seconds| wait(&wanted, &stuck, new, after(seconds));
+    assert_eq!(left(0), Some(Duration::from_mins(15)));
+    assert_eq!((left(899), left(900)), (Some(Duration::from_secs(1)), None));
+    assert_eq!(roll(&wanted, &stuck, after(899)).replicas, Plan::new());
+    assert_eq!(roll(&wanted, &stuck, after(900)).replicas.get("new"), Some(&2));
+    // A younger deletion holds it still, and only that one is named.
+    let mut younger = deleted("c", "old");
+    younger.metadata.deletion_timestamp = Some(Instant(after(600)));
+    let both = rollout(vec![deleted("a", "old"), younger]);
+    assert_eq!(wait(&wanted, &both, new, after(900)), Some(Duration::from_mins(10)));
+    let condition =
+        Condition::new("ScalingDown", ConditionStatus::True, "ScalingDown", "Scaling down", Time::default());
+    let message = explained(condition, &wanted, &both, after(900)).message;
+    assert!(message.contains("until Machine c is deleted"), "{message}");
+}
+
+#[test]
+fn the_present_set_grows_although_a_deletion_in_it_does_not_end() {
+    let mut stuck = rollout(vec![deleted("a", "new"), marked_machine("b", "new")]);
+    stuck.sets[1].spec.replicas = Some(2);
+    assert!(!is_pending(&stuck, &stuck.sets[1]), "only the deletion in progress is above the number");
+    stuck.machines.remove(0);
+    assert!(is_pending(&stuck, &stuck.sets[1]));
 }
 
 #[test]
@@ -131,7 +162,7 @@ fn the_condition_names_the_machines_that_a_scale_down_waits_for() {
         explained(condition, &deployment(replicas), observed, Timestamp::UNIX_EPOCH).message
     };
     let busy = rollout(vec![deleted("a", "old"), machine("b", "new")]);
-    let line = "A rollout is in progress: waiting until Machine a is deleted";
+    let line = "A rollout is in progress: waiting until Machine a is deleted, for at most 15 minutes";
     assert_eq!(text(2, &busy), format!("Scaling down\n* {line}"));
     assert_eq!(text(2, &rollout(Vec::new())), "Scaling down");
     assert_eq!(text(0, &busy), "Scaling down");

@@ -38,6 +38,7 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         concerned(&of_clusters, &cluster, |it| it.spec.cluster_name == name)
     };
     let (of_servers, of_configs) = (of_template(controller.store()), of_template(controller.store()));
+    // Machines need no watch: the status of a set, which is watched, changes with them.
     let controller = controller
         .watches(Api::<OpenStackMachineTemplate>::all(client.clone()), move |it| of_servers(&it))
         .watches(Api::<KubeadmConfigTemplate>::all(client.clone()), move |it| of_configs(&it))

@@ -10,7 +10,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use super::decide::Plan;
-use super::judge::{self, NodeSeen, Verdict};
+use super::judge::{self, Cause, NodeSeen, Scene, Verdict};
 use super::observe::{Observed, Target};
 
 /// Annotation with the verdicts, in JSON.
@@ -56,7 +56,9 @@ pub(super) async fn write(
 fn verdicts(known: Option<&Value>, check: &MachineHealthCheck, observed: &Observed, plan: &Plan) -> Value {
     let others: Vec<&Target> =
         observed.targets.iter().filter(|target| target.verdict != Verdict::Healthy).collect();
-    let machines: Vec<Value> = others.iter().take(MOST).map(|target| verdict(target, observed.now)).collect();
+    let checks = check.spec.checks.clone().unwrap_or_default();
+    let scene = Scene { cluster: &observed.cluster, checks: &checks, now: observed.now };
+    let machines: Vec<Value> = others.iter().take(MOST).map(|target| verdict(&scene, target)).collect();
     let omitted = others.len().saturating_sub(MOST);
     let before = known.and_then(|known| known.get("startup")).cloned();
     let startup = startup_warning(check, observed).map(Value::from).or(before);
@@ -67,7 +69,8 @@ fn verdicts(known: Option<&Value>, check: &MachineHealthCheck, observed: &Observ
     })
 }
 
-fn verdict(target: &Target, now: Timestamp) -> Value {
+/// Returns the entry of a Machine. It is the same in each pass until something changes: the time is absolute.
+fn verdict(scene: &Scene<'_>, target: &Target) -> Value {
     let name = target.machine.name_any();
     match &target.verdict {
         Verdict::Healthy => json!({"name": name, "verdict": "Healthy"}),
@@ -76,8 +79,13 @@ fn verdict(target: &Target, now: Timestamp) -> Value {
             json!({"name": name, "verdict": "Unhealthy", "reason": cause.reason(), "messages": messages})
         }
         Verdict::Later(rest) => {
-            let at = now.checked_add(*rest).unwrap_or(now).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-            json!({"name": name, "verdict": "Pending", "unhealthyAt": at})
+            let at = scene.now.checked_add(*rest).unwrap_or(scene.now);
+            let at = at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+            let (cause, message) = judge::pending(scene, &target.machine, &target.node).unzip();
+            json!({
+                "name": name, "verdict": "Pending", "reason": cause.map(Cause::reason),
+                "messages": message.as_slice(), "unhealthyAt": at,
+            })
         }
     }
 }
@@ -104,4 +112,57 @@ fn startup_warning(check: &MachineHealthCheck, observed: &Observed) -> Option<St
              {limit}. Raise it, so that no Machine is replaced while it starts"
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use apiserver_types::{Cluster, HealthChecks, Machine, MachineSpec};
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    /// Time at which the cluster is complete.
+    const COMPLETE: &str = "2026-01-01T00:00:00Z";
+
+    /// Time at which the Node becomes unready.
+    const UNREADY: &str = "2026-01-02T00:00:00Z";
+
+    fn condition(kind: &str, status: &str, time: &str) -> Value {
+        json!({"type": kind, "status": status, "reason": "Why", "message": "", "lastTransitionTime": time})
+    }
+
+    #[test]
+    fn a_pending_verdict_has_its_reason_and_an_absolute_time_and_stays_the_same() {
+        let conditions = ["InfrastructureReady", "ControlPlaneInitialized"];
+        let conditions = conditions.map(|kind| condition(kind, "True", COMPLETE));
+        let status = serde_json::from_value(json!({ "conditions": conditions })).unwrap();
+        let cluster = Cluster { status, ..Cluster::default() };
+        let checks: HealthChecks = serde_json::from_value(json!({
+            "unhealthyNodeConditions": [{"type": "Ready", "status": "False", "timeoutSeconds": 300}],
+        }))
+        .unwrap();
+        let status = json!({"conditions": [condition("Ready", "False", UNREADY)]});
+        let node = serde_json::from_value(json!({"metadata": {"name": "n"}, "status": status})).unwrap();
+        let node = NodeSeen::Found { node: Arc::new(node), sighted: BTreeMap::new() };
+        let begin: Timestamp = UNREADY.parse().unwrap();
+        let at = |milliseconds: i64| {
+            let now = begin.checked_add(SignedDuration::from_millis(milliseconds)).unwrap();
+            let scene = Scene { cluster: &cluster, checks: &checks, now };
+            let machine = Machine::new("m", MachineSpec::default());
+            let judged = judge::judge(&scene, &machine, &node);
+            verdict(&scene, &Target { machine, node: node.clone(), verdict: judged })
+        };
+        let message = "Condition Ready on Node is reporting status False with reason Why for more than 5m0s";
+        let expected = json!({
+            "name": "m", "verdict": "Pending", "reason": "UnhealthyNode", "messages": [message],
+            "unhealthyAt": "2026-01-02T00:05:01Z",
+        });
+        for milliseconds in [0, 1, 999, 15_500, 299_999] {
+            assert_eq!(at(milliseconds), expected, "{milliseconds} ms");
+        }
+        assert_eq!(at(300_001)["verdict"], "Unhealthy");
+    }
 }

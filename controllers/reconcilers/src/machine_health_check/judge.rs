@@ -109,12 +109,15 @@ pub(super) struct Scene<'a> {
 #[derive(Debug, Default)]
 struct Findings {
     messages: Vec<String>,
-    later: Option<SignedDuration>,
+    /// Time until the first criterion takes effect, and its message.
+    later: Option<(SignedDuration, String)>,
 }
 
 impl Findings {
-    fn wait(&mut self, rest: SignedDuration) {
-        self.later = Some(self.later.map_or(rest, |known| known.min(rest)));
+    fn wait(&mut self, rest: SignedDuration, message: String) {
+        if self.later.as_ref().is_none_or(|(known, _)| rest < *known) {
+            self.later = Some((rest, message));
+        }
     }
 
     /// Adds a condition that is bad from `since` on, if it lasts for longer than `seconds`.
@@ -127,10 +130,11 @@ impl Findings {
     ) {
         let limit = SignedDuration::from_secs(i64::from(seconds));
         let elapsed = scene.now.duration_since(since);
+        let message = message(&duration(seconds));
         if elapsed > limit {
-            self.messages.push(message(&duration(seconds)));
+            self.messages.push(message);
         } else {
-            self.wait(limit.saturating_sub(elapsed).saturating_add(MARGIN));
+            self.wait(limit.saturating_sub(elapsed).saturating_add(MARGIN), message);
         }
     }
 }
@@ -147,22 +151,37 @@ pub(super) fn judge(scene: &Scene<'_>, machine: &Machine, node: &NodeSeen) -> Ve
     if !holds(scene.cluster.condition("InfrastructureReady")) {
         return Verdict::NotJudged("The infrastructure of the Cluster is not ready");
     }
-    let mut of_machine = Findings::default();
-    judge_machine(scene, machine, &mut of_machine);
-    let mut of_node = Findings::default();
-    let cause = judge_node(scene, machine, node, &mut of_node);
+    let (of_machine, of_node, cause) = find(scene, machine, node);
     let is_of_machine = !of_machine.messages.is_empty();
     let messages = [of_machine.messages, of_node.messages].concat();
     if !messages.is_empty() {
         let cause = if is_of_machine { Cause::Machine } else { cause };
         return Verdict::Unhealthy { cause, messages };
     }
-    match of_machine.later.into_iter().chain(of_node.later).min() {
+    match of_machine.later.into_iter().chain(of_node.later).map(|(rest, _)| rest).min() {
         Some(rest) => Verdict::Later(rest),
         None if replica_status::is_deleting(machine) => Verdict::NotJudged("The Machine is being deleted"),
         None if matches!(node, NodeSeen::Found { .. }) => Verdict::Healthy,
         None => Verdict::NotJudged("The Machine has no Node yet"),
     }
+}
+
+/// Returns the cause and the message of the criterion that takes effect first on a Machine with the verdict
+/// [`Verdict::Later`].
+pub(super) fn pending(scene: &Scene<'_>, machine: &Machine, node: &NodeSeen) -> Option<(Cause, String)> {
+    let (of_machine, of_node, cause) = find(scene, machine, node);
+    let of_machine = of_machine.later.map(|(rest, message)| (rest, Cause::Machine, message));
+    let of_node = of_node.later.map(|(rest, message)| (rest, cause, message));
+    let first = of_machine.into_iter().chain(of_node).min_by_key(|(rest, _, _)| *rest);
+    first.map(|(_, cause, message)| (cause, message))
+}
+
+/// Returns the findings about a Machine and about its Node, and the cause that those about the Node stand for.
+fn find(scene: &Scene<'_>, machine: &Machine, node: &NodeSeen) -> (Findings, Findings, Cause) {
+    let (mut of_machine, mut of_node) = (Findings::default(), Findings::default());
+    judge_machine(scene, machine, &mut of_machine);
+    let cause = judge_node(scene, machine, node, &mut of_node);
+    (of_machine, of_node, cause)
 }
 
 fn judge_machine(scene: &Scene<'_>, machine: &Machine, findings: &mut Findings) {

@@ -91,6 +91,28 @@ fn the_conditions_of_the_node_and_of_the_machine_decide() {
 }
 
 #[test]
+fn a_machine_that_is_healthy_up_to_now_has_the_criterion_that_takes_effect_first() {
+    let of = |machine: &Machine, node: &NodeSeen| {
+        pending(&Scene { cluster: &complete(), checks: &checks(), now: at(NOW) }, machine, node)
+    };
+    let broken = machine(&[condition("Broken", "True", NOW - 30)]);
+    let of_machine =
+        "Condition Broken on Machine is reporting status True with reason Why for more than 1m0s";
+    let of_node = "Condition Ready on Node is reporting status False with reason Why for more than 5m0s";
+    let slow = "Node failed to report startup in 10m0s";
+    let server = machine(&[condition("InfrastructureReady", "True", NOW)]);
+    let table = [
+        (of(&broken, &node("False", NOW - 200)), (Cause::Machine, of_machine)),
+        (of(&broken, &node("False", NOW - 280)), (Cause::Node, of_node)),
+        (of(&server, &NodeSeen::Missing), (Cause::NodeStartup, slow)),
+    ];
+    for (found, (cause, message)) in table {
+        assert_eq!(found, Some((cause, message.to_owned())));
+    }
+    assert_eq!(of(&machine(&[]), &node("True", 0)), None);
+}
+
+#[test]
 fn a_condition_that_is_not_reported_never_matches() {
     let bare = NodeSeen::Found { node: Arc::new(Node::default()), sighted: BTreeMap::new() };
     assert_eq!(judged(&complete(), &machine(&[]), &bare), Verdict::Healthy);

@@ -172,7 +172,14 @@ impl OpenStackClusterReconciler {
         is_unchanged: bool,
     ) -> Result<Option<Duration>, ReconcileError> {
         let cluster = self.cluster(object).await?;
-        if paused(object, cluster.as_ref()) || object.annotations().contains_key(MANAGED_BY) {
+        // Another system writes the status, too.
+        if object.annotations().contains_key(MANAGED_BY) {
+            return Ok(None);
+        }
+        if paused(object, cluster.as_ref()) {
+            let before = object.clone();
+            report::report_pause(object);
+            *object = write_status(api, &before, object).await?;
             return Ok(None);
         }
         let all: Api<OpenStackCluster> = Api::all(self.context.client.clone());

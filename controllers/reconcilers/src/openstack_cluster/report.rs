@@ -14,6 +14,7 @@ use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish}
 use super::observe::Observed;
 use super::rules::Role;
 use super::{drift, gateway, lost_network, zones};
+use crate::kstatus;
 use crate::login::Login;
 
 /// Reason of a cluster whose spec gives its API no address.
@@ -84,6 +85,7 @@ pub(super) fn report(
         set_condition(conditions, condition.at_generation(generation));
     }
     set_condition(conditions, ready(unready, conditions, ending, now).at_generation(generation));
+    kstatus::report(conditions, None, generation, now);
     if unready.is_none() && matches!(ending, Ending::Complete) {
         status.initialization = Some(Initialization { provisioned: Some(true) });
     }
@@ -103,6 +105,16 @@ pub(super) fn report_stopped(object: &mut OpenStackCluster, error: &ReconcileErr
     report_error(object, "Ready", error, now);
     if error.reason() == BLOCKED {
         report_error(object, "NetworkReady", error, now);
+    }
+    let generation = object.metadata.generation;
+    let conditions = object.status.get_or_insert_default().conditions.get_or_insert_default();
+    kstatus::report(conditions, None, generation, now);
+}
+
+/// Removes from the status that a pass works on the object. Nothing else changes while it is paused.
+pub(super) fn report_pause(object: &mut OpenStackCluster) {
+    if let Some(conditions) = object.status.as_mut().and_then(|status| status.conditions.as_mut()) {
+        kstatus::remove(conditions);
     }
 }
 

@@ -1,13 +1,14 @@
 //! Tests of decisions on a cluster. Names begin with the id of the requirement.
 
-use apiserver_types::OpenStackCluster;
+use apiserver_types::{OpenStackCluster, Time};
 use controllers_infrastructure::{FloatingIp, LoadBalancer, Network, Subnet};
-use controllers_runtime::OwnershipTag;
+use controllers_runtime::{OwnershipTag, ReconcileError};
 use serde_json::{Value, json};
 
 use super::decide::{Step, clients, next_step};
 use super::desired::{Desired, EndpointWish, SubnetWish};
 use super::observe::{Observed, intended, sort_subnets};
+use super::report;
 
 fn object(changes: &Value) -> OpenStackCluster {
     let mut spec = json!({"identityRef": {"name": "s", "cloudName": "c"}});
@@ -197,4 +198,22 @@ fn the_primary_subnet_of_the_spec_precedes_the_first_one() {
     assert_eq!(observed.own_subnet().unwrap().id, "s");
     observed.primary = Some(subnet("second", "10.7.0.0/24", ""));
     assert_eq!(observed.own_subnet().unwrap().id, "second");
+}
+
+#[test]
+fn a_cluster_that_a_person_has_to_correct_is_stalled_until_it_is_paused() {
+    let mut object = object(&json!({}));
+    let shown = |object: &OpenStackCluster| {
+        ["Reconciling", "Stalled"].map(|kind| object.condition(kind).map(|it| it.reason.clone()))
+    };
+    let stop = |object: &mut OpenStackCluster, reason| {
+        report::report_stopped(object, &ReconcileError::waiting(reason, "because"), &Time::default());
+    };
+    stop(&mut object, "LoadBalancerPending");
+    assert_eq!(shown(&object), [Some("LoadBalancerPending".to_owned()), None]);
+    stop(&mut object, "MarkInUse");
+    assert_eq!(shown(&object), [None, Some("MarkInUse".to_owned())]);
+    report::report_pause(&mut object);
+    assert_eq!(shown(&object), [None, None]);
+    assert!(object.condition("Ready").is_some(), "nothing else changes");
 }

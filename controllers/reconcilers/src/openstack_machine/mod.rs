@@ -23,7 +23,7 @@ mod observe_endpoint;
 mod pool_address;
 mod provide;
 mod provider_ids;
-mod quota_needs;
+pub(crate) mod quota_needs;
 mod remedies;
 mod report;
 mod requirements;

@@ -33,14 +33,20 @@ pub(super) struct GroupUse {
     pub field: &'static str,
 }
 
+/// Returns what a server of a flavor needs in Nova. Pure.
+pub(crate) fn of_server(flavor: &Flavor) -> Needs {
+    let (mut needs, nova) = (Needs::default(), QuotaService::Compute);
+    needs.add(nova, "instances", 1, "the server");
+    needs.add(nova, "cores", i64::from(flavor.vcpus), "spec.flavor");
+    needs.add(nova, "ram", i64::try_from(flavor.ram_mib).unwrap_or(i64::MAX), "spec.flavor");
+    needs
+}
+
 /// Returns what a machine needs beside what exists already. Pure.
 pub(super) fn needs(desired: &Desired, observed: &Observed, sizes: &Sizes) -> Needs {
-    let mut needs = Needs::default();
+    let mut needs = of_server(&sizes.flavor);
     let (nova, neutron, cinder) = (QuotaService::Compute, QuotaService::Network, QuotaService::Volume);
     let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
-    needs.add(nova, "instances", 1, "the server");
-    needs.add(nova, "cores", i64::from(sizes.flavor.vcpus), "spec.flavor");
-    needs.add(nova, "ram", i64::try_from(sizes.flavor.ram_mib).unwrap_or(i64::MAX), "spec.flavor");
     if let Some(group) = &sizes.group {
         let holder = Holder { name: group.name.clone(), used: number(group.members), read: group.read };
         needs.add_of(holder, nova, "server_group_members", 1, group.field);

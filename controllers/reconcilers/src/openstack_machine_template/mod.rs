@@ -17,7 +17,7 @@ use controllers_runtime::{
     ControllerContext, ControllerSpec, PolicyRule, ReconcileError, Requeue, RequeuePolicy, now, paused,
     write_status,
 };
-use kube::{Api, ResourceExt};
+use kube::{Api, Client, ResourceExt};
 
 use crate::openstack_machine::resolve;
 use capacity::Size;
@@ -99,7 +99,7 @@ impl OpenStackMachineTemplateReconciler {
             return Ok(None);
         }
         address_pairs::pass_on(&self.context.client, object).await?;
-        let ending = match self.identity(object, &cluster).await? {
+        let ending = match identity(&self.context.client, object, &cluster).await? {
             // The cluster has no OpenStackCluster yet.
             None => return Ok(Some(MISSING)),
             Some(identity) => self.observe(object, &identity, is_unchanged).await,
@@ -177,22 +177,25 @@ impl OpenStackMachineTemplateReconciler {
             Api::namespaced(self.context.client.clone(), &object.namespace().unwrap_or_default());
         Ok(api.get_opt(&owner.name).await?.filter(|cluster| cluster.uid().as_ref() == Some(&owner.uid)))
     }
+}
 
-    /// Returns the credentials: the template's own, else those of the cluster.
-    async fn identity(
-        &self,
-        object: &OpenStackMachineTemplate,
-        cluster: &Cluster,
-    ) -> Result<Option<OpenStackIdentityReference>, ReconcileError> {
-        if let Some(own) = &object.spec.template.spec.identity_ref {
-            return Ok(Some(own.clone()));
-        }
-        let reference = cluster.spec.infrastructure_ref.as_ref().filter(|it| it.kind == "OpenStackCluster");
-        let Some(reference) = reference else { return Ok(None) };
-        let api: Api<OpenStackCluster> =
-            Api::namespaced(self.context.client.clone(), &object.namespace().unwrap_or_default());
-        Ok(api.get_opt(&reference.name).await?.map(|found| found.spec.identity_ref))
+/// Returns the credentials of the machines of a template: the template's own, else those of the cluster.
+///
+/// # Errors
+/// The API's own failure.
+pub(crate) async fn identity(
+    client: &Client,
+    template: &OpenStackMachineTemplate,
+    cluster: &Cluster,
+) -> Result<Option<OpenStackIdentityReference>, ReconcileError> {
+    if let Some(own) = &template.spec.template.spec.identity_ref {
+        return Ok(Some(own.clone()));
     }
+    let reference = cluster.spec.infrastructure_ref.as_ref().filter(|it| it.kind == "OpenStackCluster");
+    let Some(reference) = reference else { return Ok(None) };
+    let api: Api<OpenStackCluster> =
+        Api::namespaced(client.clone(), &template.namespace().unwrap_or_default());
+    Ok(api.get_opt(&reference.name).await?.map(|found| found.spec.identity_ref))
 }
 
 /// Returns a flavor with its extra specs, if the template maps devices to resource names. An old Nova lists flavors without.

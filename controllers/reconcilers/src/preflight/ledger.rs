@@ -113,6 +113,27 @@ impl Ledger {
         }
     }
 
+    /// Returns why the needs of an object do not fit now; `None` if they do, or if no limit is known. The text also says
+    /// if `count` objects of the same size never fit.
+    pub(super) fn lacks(&self, needs: &Needs, count: i64) -> Option<String> {
+        let short = needs.iter().filter_map(|need| Some(self.short("", need)?.message));
+        let mut texts: Vec<String> = short.collect();
+        if texts.is_empty() {
+            return None;
+        }
+        texts.extend(needs.iter().find_map(|need| self.beyond(need, count)));
+        Some(texts.join("; "))
+    }
+
+    /// Returns why so many objects with the same need never fit, whatever else is in use.
+    fn beyond(&self, need: &Need, count: i64) -> Option<String> {
+        let (_, limits) = self.limits.get(&need.source)?;
+        let limit = limits.iter().find(|it| it.quota.resource == need.resource)?.quota.limit;
+        let (all, unit) = (need.amount.saturating_mul(count), &need.resource);
+        (limit >= 0 && all > limit)
+            .then(|| format!("{count} of this size need {all} {unit}, which never fit into {limit}"))
+    }
+
     /// Returns why a need does not fit.
     fn short(&self, uid: &str, need: &Need) -> Option<Shortage> {
         let (read, limits) = self.limits.get(&need.source)?;
@@ -178,6 +199,22 @@ mod tests {
             ledger.note(NOVA, now, quotas);
             assert_eq!(ledger.reserve("a", cores(500), now), Ok(()));
         }
+    }
+
+    #[test]
+    fn a_size_that_lacks_room_reserves_nothing_and_a_number_that_never_fits_is_named() {
+        let (mut ledger, now) = (Ledger::default(), Instant::now());
+        assert_eq!(ledger.lacks(&cores(3), 4), None, "no limit is known");
+        ledger.note(NOVA, now, quota(12, 9));
+        assert_eq!(ledger.lacks(&cores(3), 5), None, "one fits now");
+        ledger.note(NOVA, now, quota(12, 10));
+        let text = "spec.flavor needs 3 cores, 2 left of 12 (project quota \"cores\")";
+        assert_eq!(ledger.lacks(&cores(3), 4).as_deref(), Some(text), "four fit if other servers go");
+        let never = format!("{text}; 5 of this size need 15 cores, which never fit into 12");
+        assert_eq!(ledger.lacks(&cores(3), 5), Some(never));
+        assert_eq!(ledger.reserve("a", cores(2), now), Ok(()));
+        ledger.note(NOVA, now, quota(-1, 1000));
+        assert_eq!(ledger.lacks(&cores(3), 500), None);
     }
 
     #[test]

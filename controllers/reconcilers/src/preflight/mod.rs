@@ -47,25 +47,7 @@ impl Preflight {
     ) -> Result<(), ReconcileError> {
         let ledger = self.ledger(cloud);
         let mut ledger = ledger.lock().await;
-        let freed = *self.freed.lock().unwrap_or_else(PoisonError::into_inner);
-        for source in needs.sources() {
-            let requested = Instant::now();
-            if !ledger.is_due(&source, freed, requested) {
-                continue;
-            }
-            match limits(cloud.as_ref(), &source).await {
-                Ok(limits) => ledger.note(source, requested, limits),
-                Err(error) => {
-                    tracing::debug!(?source, %error, "the limits cannot be read");
-                    let is_refused = matches!(error.class, ErrorClass::Forbidden | ErrorClass::NotFound);
-                    if is_refused && matches!(source, Source::Addresses(_)) {
-                        ledger.refuse(&source, requested);
-                    } else {
-                        ledger.note(source, requested, Vec::new());
-                    }
-                }
-            }
-        }
+        self.refresh(cloud.as_ref(), &mut ledger, &needs).await;
         match ledger.reserve(uid, needs, Instant::now()) {
             Ok(()) => Ok(()),
             Err(Shortage { message, is_passing: true, .. }) => {
@@ -76,6 +58,38 @@ impl Preflight {
                 let message =
                     format!("{message}. Nothing was created. {remedy}: it is tried again by itself");
                 Err(CloudError::new(ErrorClass::Quota, attempt, message).into())
+            }
+        }
+    }
+
+    /// Returns why an object has no room now; `None` if it has, or if the limits cannot be read. Nothing is reserved.
+    /// The text also says if `count` objects of the same size never fit.
+    pub(crate) async fn lacks(&self, cloud: &Arc<dyn Cloud>, needs: &Needs, count: i64) -> Option<String> {
+        let ledger = self.ledger(cloud);
+        let mut ledger = ledger.lock().await;
+        self.refresh(cloud.as_ref(), &mut ledger, needs).await;
+        ledger.lacks(needs, count)
+    }
+
+    /// Reads the limits of some needs that are due.
+    async fn refresh(&self, cloud: &dyn Cloud, ledger: &mut Ledger, needs: &Needs) {
+        let freed = *self.freed.lock().unwrap_or_else(PoisonError::into_inner);
+        for source in needs.sources() {
+            let requested = Instant::now();
+            if !ledger.is_due(&source, freed, requested) {
+                continue;
+            }
+            match limits(cloud, &source).await {
+                Ok(limits) => ledger.note(source, requested, limits),
+                Err(error) => {
+                    tracing::debug!(?source, %error, "the limits cannot be read");
+                    let is_refused = matches!(error.class, ErrorClass::Forbidden | ErrorClass::NotFound);
+                    if is_refused && matches!(source, Source::Addresses(_)) {
+                        ledger.refuse(&source, requested);
+                    } else {
+                        ledger.note(source, requested, Vec::new());
+                    }
+                }
             }
         }
     }

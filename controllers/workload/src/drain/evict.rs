@@ -36,7 +36,7 @@ pub(super) async fn evict_all(client: &Client, pods: &[&Pod], unreachable: bool)
     let end = Instant::now() + EVICTIONS;
     let mut results = Vec::new();
     for pod in pods {
-        let result = timeout_at(end, evict(client, pod, unreachable)).await;
+        let result = timeout_at(end, evict(client, pod, unreachable, false)).await;
         let late =
             format!("{FAILED}eviction timeout of {}s reached, eviction will be retried", EVICTIONS.as_secs());
         results.push((full_name(pod), result.unwrap_or(Evicted::Failed(late))));
@@ -44,10 +44,23 @@ pub(super) async fn evict_all(client: &Client, pods: &[&Pod], unreachable: bool)
     results
 }
 
-async fn evict(client: &Client, pod: &Pod, unreachable: bool) -> Evicted {
+/// Checks by dry runs which Pods an eviction would remove. Pods that are not checked in time have no result.
+pub(super) async fn check_all(client: &Client, pods: &[&Pod], unreachable: bool) -> Vec<(String, Evicted)> {
+    let end = Instant::now() + EVICTIONS;
+    let mut results = Vec::new();
+    for pod in pods {
+        let Ok(result) = timeout_at(end, evict(client, pod, unreachable, true)).await else { break };
+        results.push((full_name(pod), result));
+    }
+    results
+}
+
+async fn evict(client: &Client, pod: &Pod, unreachable: bool, dry_run: bool) -> Evicted {
     let (namespace, name) = (namespace(pod), pod.metadata.name.as_deref().unwrap_or_default());
-    let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/eviction");
-    let body = eviction(pod, unreachable).to_string().into_bytes();
+    // Admission reads the query, and the eviction its body.
+    let query = if dry_run { "?dryRun=All" } else { "" };
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/eviction{query}");
+    let body = eviction(pod, unreachable, dry_run).to_string().into_bytes();
     let request = Request::post(path).header(http::header::CONTENT_TYPE, "application/json").body(body);
     let request = match request {
         Ok(request) => request,
@@ -61,7 +74,7 @@ async fn evict(client: &Client, pod: &Pod, unreachable: bool) -> Evicted {
 }
 
 /// Returns the object that requests an eviction. The uid protects a new Pod of the same name.
-fn eviction(pod: &Pod, unreachable: bool) -> Value {
+fn eviction(pod: &Pod, unreachable: bool, dry_run: bool) -> Value {
     // A kubelet that does not report will not stop the containers: only the object matters then.
     let own = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
     let grace = if unreachable { Some(1) } else { own };
@@ -71,6 +84,9 @@ fn eviction(pod: &Pod, unreachable: bool) -> Value {
     }
     if let Some(uid) = &pod.metadata.uid {
         options["preconditions"] = json!({ "uid": uid });
+    }
+    if dry_run {
+        options["dryRun"] = json!(["All"]);
     }
     json!({
         "apiVersion": "policy/v1",
@@ -171,7 +187,8 @@ mod tests {
             (&none, true, json!(1)),
         ];
         for (spec, unreachable, expected) in cases {
-            let options = eviction(&pod(spec.clone()), unreachable)["deleteOptions"].clone();
+            let options = eviction(&pod(spec.clone()), unreachable, false)["deleteOptions"].clone();
+            assert!(options["dryRun"].is_null());
             assert_eq!(
                 (&options["gracePeriodSeconds"], &options["preconditions"]["uid"]),
                 (&expected, &json!("1"))

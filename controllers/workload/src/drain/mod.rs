@@ -1,8 +1,11 @@
 //! Drain of a Node, the wait for its volumes, and its deletion.
 
+mod budgets;
 mod evict;
 mod node;
 mod out_of_service;
+mod pod_deletion;
+mod preview;
 mod progress;
 mod rules;
 mod selectors;
@@ -12,6 +15,7 @@ mod volumes;
 use std::collections::BTreeMap;
 
 use apiserver_types::MachineDrainRule;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, Client};
@@ -21,7 +25,10 @@ use crate::{WorkloadError, found};
 use evict::{Evicted, evict_all};
 use verdict::{Plan, full_name, plan};
 
+pub use budgets::NEVER;
 pub use out_of_service::take_out_of_service;
+pub use pod_deletion::delete_pods;
+pub use preview::preview;
 pub use progress::{BUDGET, DrainProgress, DrainWaiting};
 pub use rules::{Labels, matching_rules};
 pub use selectors::matches;
@@ -45,16 +52,22 @@ pub async fn drain(
         return Ok(DrainProgress::Done);
     };
     // In each pass, so that an uncordon in between is undone.
-    if !object.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or(false) {
+    if !is_cordoned(&object) {
         cordon(&nodes, node).await?;
     }
     let unreachable = node::is_unreachable(&object);
     let pods = node::pods(client, node).await?;
     let verdicts = node::verdicts(client, &pods, rules, unreachable).await?;
     let plan = plan(&verdicts);
-    let evicted = evict_all(client, &plan.evict_now, unreachable).await;
+    let mut evicted = evict_all(client, &plan.evict_now, unreachable).await;
+    budgets::explain(client, &mut evicted, Timestamp::now()).await;
     let waiting = waiting(&plan, evicted);
     Ok(if waiting.is_empty() { DrainProgress::Done } else { DrainProgress::Waiting(waiting) })
+}
+
+/// Says whether a Node is unschedulable.
+pub fn is_cordoned(node: &Node) -> bool {
+    node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true)
 }
 
 async fn cordon(nodes: &Api<Node>, name: &str) -> Result<(), WorkloadError> {

@@ -10,6 +10,9 @@ const NAMES: usize = 3;
 /// Reasons of failed evictions that the text lists: more hide the end of the text.
 const REASONS: usize = 5;
 
+/// Names for each reason in the list of Pods that a drain gives up: they are all that is left of them.
+const GIVEN_UP: usize = 20;
+
 /// Result of one pass of a drain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DrainProgress {
@@ -60,6 +63,21 @@ impl DrainWaiting {
         }
         lines.extend(self.later());
         lines.join("\n")
+    }
+
+    /// Returns all Pods with their reasons, in one line: what a drain that ends now gives up.
+    pub fn given_up(&self) -> String {
+        let lists = [
+            (&self.terminating, "deletionTimestamp set, but still not removed from the Node"),
+            (&self.completing, "not completed"),
+            (&self.evicted_later, "not evicted yet, because other Pods come first"),
+            (&self.completed_later, "not completed"),
+        ];
+        let failed = self.failed.iter().map(|(reason, pods)| (pods, reason.as_str()));
+        let lists = failed.chain(lists).filter(|(list, _)| !list.is_empty());
+        let texts =
+            lists.map(|(list, text)| format!("{} {}: {text}", pods(list.len()), names(list, GIVEN_UP)));
+        texts.collect::<Vec<_>>().join("; ")
     }
 
     /// Returns the sentence on the Pods of a later order.
@@ -140,6 +158,22 @@ healthy pods and has 2 currently
 After above Pods have been removed from the Node, the following Pod will be evicted: ns/l, waiting for the following \
 Pods to complete without eviction: ns/m, ns/n";
         assert_eq!(waiting.message("2026-01-01T00:00:00.7Z".parse().unwrap()), expected);
+    }
+
+    #[test]
+    fn all_pods_that_are_given_up_are_named() {
+        let many: Vec<String> = (10..40).map(|number| format!("ns/p{number}")).collect();
+        let waiting = DrainWaiting {
+            terminating: many,
+            failed: BTreeMap::from([(format!("{BUDGET} web"), list(&["w"]))]),
+            completed_later: list(&["j"]),
+            ..DrainWaiting::default()
+        };
+        let text = waiting.given_up();
+        assert!(text.starts_with(&format!("Pod ns/w: {BUDGET} web; Pods ns/p10, ns/p11, ")), "{text}");
+        assert!(text.contains("ns/p29, ... (10 more): deletionTimestamp set"), "{text}");
+        assert!(text.ends_with("; Pod ns/j: not completed"), "{text}");
+        assert_eq!(DrainWaiting::default().given_up(), "");
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub(super) fn verdict(pod: &Pod, observed: &Observed<'_>) -> Result<Verdict, Wor
         let found = observed.daemon_sets.contains(&(namespace(pod).to_owned(), name.to_owned()));
         return Ok(if is_finished(pod) || !found { Verdict::Drain { order: 0 } } else { Verdict::Skip });
     }
-    if pod.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(MIRROR)) {
+    if is_mirror(pod) {
         return Ok(Verdict::Skip);
     }
     let decided = match by_label(pod) {
@@ -76,6 +76,21 @@ pub(super) fn verdict(pod: &Pod, observed: &Observed<'_>) -> Result<Verdict, Wor
     // Completion is the end of the containers, not the removal of the object.
     let completed = decided == Verdict::WaitCompleted && is_finished(pod);
     Ok(if completed { Verdict::Skip } else { decided })
+}
+
+/// Returns why a drain leaves a Pod alone, for people.
+pub(super) fn why_skipped(pod: &Pod) -> &'static str {
+    if daemon_set(pod).is_some() {
+        "a DaemonSet controls the Pod"
+    } else if is_mirror(pod) {
+        "the Pod is static"
+    } else {
+        "by its label, by a MachineDrainRule, or because it has ended"
+    }
+}
+
+fn is_mirror(pod: &Pod) -> bool {
+    pod.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(MIRROR))
 }
 
 fn by_label(pod: &Pod) -> Option<Verdict> {

@@ -79,7 +79,7 @@ fn append(
 }
 
 /// Compresses bytes, without a name or a time.
-pub(super) fn compressed(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
+pub(crate) fn compressed(bytes: &[u8]) -> anyhow::Result<Vec<u8>> {
     let builder = GzBuilder::new().mtime(0).operating_system(UNKNOWN_SYSTEM);
     let mut encoder = builder.write(Vec::new(), Compression::best());
     encoder.write_all(bytes)?;

@@ -356,8 +356,9 @@ fn installed(outcome: &mut Outcome) -> anyhow::Result<()> {
         return Ok(());
     }
     let started = Instant::now();
-    install::run(&tools()?)?;
-    outcome.passed += install::COUNT;
+    let skipped = install::run(&tools()?)?;
+    outcome.passed += install::COUNT - skipped;
+    outcome.skipped += skipped;
     outcome.add(Part::Install.name(), started.elapsed());
     Ok(())
 }

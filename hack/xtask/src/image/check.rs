@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::{Image, Part, layer};
 use crate::e2e::{Process, ports, until};
+use crate::sandbox::{self, Sandbox};
 use crate::{prerequisites, run};
 
 /// Configuration of the program in the check. The store is embedded, and the rest of the root is read-only.
@@ -20,8 +21,8 @@ dataDirectory: /var/lib/capstan
 audit: {path: '-'}
 ";
 
-/// Mounts the unpacked layer read-only, and becomes the user of the image. `$1` is the root, `$2` the configuration, `$3` a
-/// folder for the objects, and the rest the command.
+/// Mounts the unpacked layer read-only. `$1` is the root, `$2` the configuration, `$3` a folder for the objects, and the rest
+/// the command.
 const START: &str = r#"set -e
 root=$1 config=$2 data=$3
 shift 3
@@ -29,8 +30,11 @@ mount --bind "$root" "$root"
 mount -o remount,bind,ro "$root"
 mount --bind "$data" "$root/var/lib/capstan"
 mount --bind -o ro "$config" "$root/etc/capstan"
-exec setpriv --no-new-privs --inh-caps=-all -- chroot --userspec=65532:65532 --groups= "$root" "$@"
+exec "$@"
 "#;
+
+/// Words that become the user of the image. The root and the command follow.
+const USER: [&str; 3] = ["chroot", "--userspec=65532:65532", "--groups="];
 
 /// File name of the emulator in the root of a layer for another architecture. No program has run with it so far.
 const EMULATOR: &str = "qemu";
@@ -48,10 +52,12 @@ pub(super) fn run(programs: &[PathBuf], output: &Path, image: &Image) -> anyhow:
     );
     eprintln!("ok      two layouts of the same program have the same digest");
     tools(output, &image.version, &home)?;
+    let sandbox = Sandbox::of_container(&home)?;
+    sandbox.refuses()?;
     for part in &image.parts {
-        start(&home.join(part.architecture), part).with_context(|| part.architecture)?;
+        start(&home.join(part.architecture), part, &sandbox).with_context(|| part.architecture)?;
         eprintln!(
-            "ok      {}: the program runs from the layer as user 65532 with a read-only root, creates an object, and ends with 0",
+            "ok      {}: the program runs from the layer as user 65532 with a read-only root and a filter of system calls, creates an object, and ends with 0",
             part.architecture
         );
     }
@@ -82,14 +88,15 @@ fn tools(output: &Path, version: &str, home: &Path) -> anyhow::Result<()> {
 }
 
 /// Layer that was unpacked, with the folders that are mounted in it.
-struct Root {
+struct Root<'a> {
     home: PathBuf,
+    sandbox: &'a Sandbox,
     /// The emulator and the program, as paths in the root.
     program: Vec<String>,
 }
 
-impl Root {
-    fn unpack(home: &Path, part: &Part) -> anyhow::Result<Self> {
+impl<'a> Root<'a> {
+    fn unpack(home: &Path, part: &Part, sandbox: &'a Sandbox) -> anyhow::Result<Self> {
         for folder in ["root", "config", "data"] {
             std::fs::create_dir_all(home.join(folder))?;
         }
@@ -104,7 +111,7 @@ impl Root {
             std::fs::copy(prerequisites::emulator(part.architecture)?, home.join("root").join(EMULATOR))?;
             program.insert(0, format!("/{EMULATOR}"));
         }
-        Ok(Self { home: home.to_owned(), program })
+        Ok(Self { home: home.to_owned(), sandbox, program })
     }
 
     /// Returns a command of the program in the root.
@@ -112,6 +119,7 @@ impl Root {
         let mut command = Command::new("unshare");
         command.args(["--mount", "--propagation", "private", "sh", "-c", START, "sh"]);
         command.args(["root", "config", "data"].map(|folder| self.home.join(folder)));
+        command.args(self.sandbox.words()).args(USER).arg(self.home.join("root"));
         command.args(&self.program).args(arguments);
         command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
         command
@@ -119,8 +127,8 @@ impl Root {
 }
 
 /// Starts the program from the layer.
-fn start(home: &Path, part: &Part) -> anyhow::Result<()> {
-    let root = Root::unpack(home, part)?;
+fn start(home: &Path, part: &Part, sandbox: &Sandbox) -> anyhow::Result<()> {
+    let root = Root::unpack(home, part, sandbox)?;
     let [port] = ports()?;
     std::fs::write(home.join("config/config.yaml"), format!("{CONFIG}listen: 127.0.0.1:{port}\n"))?;
     let version = run::output(&mut root.command(&["version"]))?;
@@ -138,7 +146,8 @@ fn start(home: &Path, part: &Part) -> anyhow::Result<()> {
         Ok(output.stdout == b"ok")
     })
     .with_context(printed)?;
-    rights(process.id())?;
+    sandbox::verify(process.id())?;
+    user(process.id())?;
     create(&root, &url)?;
     match process.terminate()?.code() {
         Some(0) => Ok(()),
@@ -146,17 +155,16 @@ fn start(home: &Path, part: &Part) -> anyhow::Result<()> {
     }
 }
 
-/// Checks that the process has no rights.
-fn rights(process: u32) -> anyhow::Result<()> {
+/// Checks that the process has the user of the image.
+fn user(process: u32) -> anyhow::Result<()> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
-    for expected in ["Uid:\t65532\t65532\t65532\t65532", "CapEff:\t0000000000000000", "NoNewPrivs:\t1"] {
-        ensure!(status.lines().any(|line| line == expected), "the program does not run with {expected:?}");
-    }
+    let is_user = |line: &str| line == "Uid:\t65532\t65532\t65532\t65532";
+    ensure!(status.lines().any(is_user), "the program does not run as user {}", layer::USER);
     Ok(())
 }
 
 /// Creates an object as an administrator, whose certificate the program signs.
-fn create(root: &Root, url: &str) -> anyhow::Result<()> {
+fn create(root: &Root<'_>, url: &str) -> anyhow::Result<()> {
     let arguments = ["kubeconfig", "--data-dir", "/var/lib/capstan", "--break-glass", "--reason", "check"];
     let text = run::output(&mut root.command(&[&arguments[..], &["--expires", "1h"]].concat()))?;
     let kubeconfig: Value = serde_saphyr::from_str(&text)?;

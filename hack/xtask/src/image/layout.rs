@@ -50,7 +50,7 @@ pub(super) fn digest(content: &[u8]) -> String {
 }
 
 /// Returns the SHA-256 of a file in hexadecimal digits.
-pub(super) fn hex(content: &[u8]) -> String {
+pub(crate) fn hex(content: &[u8]) -> String {
     Sha256::digest(content).iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text

@@ -16,10 +16,14 @@ use serde_json::{Value, json};
 use crate::run;
 use layer::Layer;
 use layout::Layout;
+pub(crate) use layout::hex;
 use program::{Architecture, Profile};
 
 /// Largest layer with a release build, as compressed bytes: a node pulls it in seconds.
 const LARGEST: usize = 20 << 20;
+
+/// Linkage of a program that needs no library of the machine.
+const STATIC: &str = "static";
 
 /// Directory of the layout, below the target directory of cargo.
 const DIRECTORY: &str = "image";
@@ -47,18 +51,17 @@ pub(crate) struct Arguments {
 /// Builds the image. Prints its digest.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let is_release = arguments.binary.is_empty() && !arguments.quick;
-    let programs = if arguments.binary.is_empty() { programs(arguments)? } else { arguments.binary.clone() };
+    let profile = if arguments.quick { Profile::Quick } else { Profile::Release };
+    let programs = if arguments.binary.is_empty() {
+        programs(&arguments.architecture, profile)?
+    } else {
+        arguments.binary.clone()
+    };
     let output = match &arguments.output {
         Some(output) => output.clone(),
         None => run::target()?.join(DIRECTORY),
     };
-    let image = write(&programs, &output)?;
-    for part in &image.parts {
-        let size = part.layer.len();
-        ensure!(!is_release || size <= LARGEST, "the layer has {size} bytes, more than {LARGEST}");
-        eprintln!("layer {} ({} KiB, {})", part.architecture, size >> 10, part.linkage);
-    }
-    eprintln!("image {}", image.digest);
+    let image = build(&programs, &output, is_release)?;
     eprintln!(
         "copy it to a registry: skopeo copy --all oci:{}:{} docker://…",
         output.display(),
@@ -70,20 +73,53 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds the programs of the image.
-fn programs(arguments: &Arguments) -> anyhow::Result<Vec<PathBuf>> {
-    let own = vec![Architecture::of_this_machine()?];
-    let architectures = if arguments.architecture.is_empty() { &own } else { &arguments.architecture };
-    let profile = if arguments.quick { Profile::Quick } else { Profile::Release };
+/// Builds the programs of the image. Without architectures, the program is for this machine.
+pub(crate) fn programs(architectures: &[Architecture], profile: Profile) -> anyhow::Result<Vec<PathBuf>> {
+    let own = [Architecture::of_this_machine()?];
+    let architectures = if architectures.is_empty() { own.as_slice() } else { architectures };
     architectures.iter().map(|it| program::of_image(*it, profile)).collect()
 }
 
+/// Writes the layout of these programs. Prints its digest.
+///
+/// # Errors
+/// A layer of a release is too large.
+pub(crate) fn build(programs: &[PathBuf], output: &Path, is_release: bool) -> anyhow::Result<Image> {
+    let image = write(programs, output)?;
+    for part in &image.parts {
+        let size = part.layer.len();
+        ensure!(!is_release || size <= LARGEST, "the layer has {size} bytes, more than {LARGEST}");
+        eprintln!("layer {} ({} KiB, {})", part.architecture, size >> 10, part.linkage);
+    }
+    eprintln!("image {}", image.digest);
+    Ok(image)
+}
+
+/// Returns the parts of a static program as a CycloneDX document.
+pub(crate) fn sbom() -> anyhow::Result<Value> {
+    sbom::create(&[])
+}
+
 /// Image that was written.
-struct Image {
+pub(crate) struct Image {
     /// Digest of the index of all architectures.
     digest: String,
     version: String,
     parts: Vec<Part>,
+}
+
+impl Image {
+    /// Returns the architectures of its programs, in their order.
+    ///
+    /// # Errors
+    /// A program is not static, so that it needs the libraries of this machine.
+    pub(crate) fn static_architectures(&self) -> anyhow::Result<Vec<&'static str>> {
+        let static_part = |part: &Part| {
+            ensure!(part.linkage == STATIC, "the program for {} is not static", part.architecture);
+            Ok(part.architecture)
+        };
+        self.parts.iter().map(static_part).collect()
+    }
 }
 
 /// Image of one architecture.
@@ -128,7 +164,7 @@ fn add(layout: &mut Layout, program: &Path, version: &str) -> anyhow::Result<(Pa
     let libraries = if elf.is_static { Vec::new() } else { layer::libraries(program)? };
     // The libraries of another architecture are not on this machine.
     ensure!(elf.is_static || !libraries.is_empty(), "{}: its libraries are not found", program.display());
-    let linkage = if elf.is_static { "static" } else { "glibc" };
+    let linkage = if elf.is_static { STATIC } else { "glibc" };
     let layer = Layer::new(program, &libraries)?;
     let diff_id = layout::digest(layer.tar());
     let compressed = layer.compressed()?;

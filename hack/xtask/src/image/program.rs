@@ -3,10 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
 
 use crate::{prerequisites, run};
+
+/// Name of the section of a program with the list of its crates, as in the table of names.
+const SECTION: &[u8] = b".dep-v0\0";
 
 /// Architecture of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -75,7 +78,7 @@ pub(crate) fn of_image(architecture: Architecture, profile: Profile) -> anyhow::
         }
         Err(error) => return Err(error),
     }
-    let mut command = if is_own { run::cargo(&["build"])? } else { zig_build()? };
+    let mut command = if is_own { cargo("build", profile, Vec::new())? } else { zig_build(profile)? };
     if is_own && run::is_there("musl-gcc") {
         // Only for C code: as a linker, musl-gcc makes programs that need the loader of musl.
         command.env(format!("CC_{}", musl.replace('-', "_")), "musl-gcc");
@@ -86,18 +89,28 @@ pub(crate) fn of_image(architecture: Architecture, profile: Profile) -> anyhow::
 /// Builds the program for glibc, for this machine.
 pub(crate) fn of_package(profile: Profile) -> anyhow::Result<PathBuf> {
     prerequisites::build()?;
-    build(run::cargo(&["build"])?, &run::host()?, profile)
+    build(cargo("build", profile, Vec::new())?, &run::host()?, profile)
+}
+
+/// Returns a command of cargo with these folders in front of PATH. The command for a release writes the list of all crates
+/// into the program, so that scanners find those with known vulnerabilities.
+fn cargo(subcommand: &str, profile: Profile, mut folders: Vec<PathBuf>) -> anyhow::Result<Command> {
+    let mut words = vec![subcommand];
+    if profile == Profile::Release {
+        folders.push(prerequisites::cargo_auditable()?);
+        words.insert(0, "auditable");
+    }
+    let mut command = run::cargo(&words)?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let paths = folders.into_iter().chain(std::env::split_paths(&path));
+    command.env("PATH", std::env::join_paths(paths).context("PATH")?);
+    Ok(command)
 }
 
 /// Returns the command that builds with the compiler and the linker of Zig, which has the C library of each target. It was
 /// not used for a release so far: the C code of a dependency may need flags that only a build shows.
-fn zig_build() -> anyhow::Result<Command> {
-    let tools = prerequisites::zig()?;
-    let mut command = run::cargo(&["zigbuild"])?;
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let paths = std::iter::once(tools).chain(std::env::split_paths(&path));
-    command.env("PATH", std::env::join_paths(paths).context("PATH")?);
-    Ok(command)
+fn zig_build(profile: Profile) -> anyhow::Result<Command> {
+    cargo("zigbuild", profile, vec![prerequisites::zig()?])
 }
 
 /// Builds the program for a target. Neither the time nor the paths of this machine are in it.
@@ -109,7 +122,19 @@ fn build(mut command: Command, target: &str, profile: Profile) -> anyhow::Result
         paths()?.iter().map(|(from, to)| format!("-ffile-prefix-map={}={to}", from.display())).collect();
     command.env(format!("CFLAGS_{}", target.replace('-', "_")), flags.join(" "));
     run::shown(&mut command)?;
-    Ok(run::target()?.join(target).join(profile.name()).join("capstan"))
+    let program = run::target()?.join(target).join(profile.name()).join("capstan");
+    let bytes = std::fs::read(&program).with_context(|| program.display().to_string())?;
+    ensure!(
+        profile == Profile::Quick || has_crates(&bytes),
+        "{}: the list of crates is missing",
+        program.display()
+    );
+    Ok(program)
+}
+
+/// Reports whether a program has the section with the list of its crates, by the name of the section.
+fn has_crates(program: &[u8]) -> bool {
+    program.windows(SECTION.len()).any(|bytes| bytes == SECTION)
 }
 
 /// Returns the paths of this machine that would be in a program, with their replacements.
@@ -124,4 +149,15 @@ fn remaps() -> anyhow::Result<Vec<String>> {
         |(from, to): (PathBuf, &str)| format!("--remap-path-prefix={}={to}", Path::new(&from).display());
     // The last one that matches counts, and the target directory is often below the checkout.
     Ok(paths()?.into_iter().rev().map(remap).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_auditable_only_with_the_whole_name_of_the_section() {
+        assert!(has_crates(b"\0.text\0.dep-v0\0.data\0"));
+        assert!(!has_crates(b"\0.text\0.dep-v01\0.data\0"));
+    }
 }

@@ -90,7 +90,10 @@ pub(crate) fn handle(
         let _one_at_a_time = crate::lock(&cluster.evictions);
         check_budgets(cluster, namespace, &pod)?;
         let options = options.get("deleteOptions").cloned().unwrap_or(Value::Null);
-        delete(cluster, target, namespace, name, &options)?;
+        let is_dry_run = !request.parameter("dryRun").is_empty() || !list(&options, "/dryRun").is_empty();
+        if !is_dry_run {
+            delete(cluster, target, namespace, name, &options)?;
+        }
     }
     let body =
         json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver_types::{KubeadmControlPlane, Machine, OpenStackMachineTemplate};
+use apiserver_types::{KubeadmControlPlane, KubeadmControlPlaneStatus, Machine, OpenStackMachineTemplate};
 use controllers_workload::Timing;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::DaemonSet;
@@ -160,6 +160,19 @@ impl Scene {
         assert!(members.iter().all(|member| member.alive && !member.learner), "{members:?}");
     }
 
+    /// Waits until the control plane reports that all its Machines have a version. It may see the last deletion late.
+    async fn until_reported(&self, version: &str, replicas: i32) -> KubeadmControlPlaneStatus {
+        let mut looks = Looks::begin();
+        loop {
+            let status = self.control_plane().await.status.unwrap();
+            let reported = (status.up_to_date_replicas, status.version.as_deref());
+            if reported == (Some(replicas), Some(version)) {
+                return status;
+            }
+            looks.again(&format!("the control plane reports {reported:?}")).await;
+        }
+    }
+
     pub(crate) async fn reasons(&self) -> BTreeSet<String> {
         let events = self.api::<Event>().list(&ListParams::default()).await.unwrap();
         events.into_iter().filter_map(|event| event.reason).collect()
@@ -207,8 +220,7 @@ async fn d5_an_upgrade_of_three_control_plane_machines_adds_one_before_each_goes
     assert_upgraded(&scene).await;
     scene.assert_members().await;
     assert_eq!(scene.world.counts(), counts, "the cloud has as much as before");
-    let status = scene.control_plane().await.status.unwrap();
-    assert_eq!((status.up_to_date_replicas, status.version.as_deref()), (Some(3), Some("v1.34.0")));
+    let status = scene.until_reported("v1.34.0", 3).await;
     let old = status.deprecated.unwrap().v1beta1.unwrap().conditions.unwrap();
     assert!(old.iter().any(|it| it.kind == "MachinesSpecUpToDate" && it.status == "True"), "{old:?}");
     let reasons = scene.reasons().await;

@@ -63,14 +63,20 @@ fn user(settings: &Settings) -> Result<Value, Failure> {
     Ok(json!({"name": name, "domain": domain(settings, "user_domain")}))
 }
 
-/// Returns the domain of a user or a project. `default` is Keystone's own default.
+/// Returns the domain of a user or a project: its own, else the one that the settings name for both, else Keystone's own
+/// default. OpenStack's clients read the settings in the same way.
 fn domain(settings: &Settings, of: &str) -> Value {
-    let own = |key: &str| settings.get(&format!("{of}_{key}"));
-    match (own("id").or_else(|| settings.get("default_domain_id")), own("name")) {
-        (_, Some(name)) => json!({"name": name}),
-        (Some(id), None) => json!({"id": id}),
-        (None, None) => json!({"id": settings.get("default_domain").unwrap_or("default")}),
+    for place in [of, "domain"] {
+        let own = |key: &str| settings.get(&format!("{place}_{key}"));
+        if let Some(name) = own("name") {
+            return json!({"name": name});
+        }
+        if let Some(id) = own("id") {
+            return json!({"id": id});
+        }
     }
+    let default = settings.get("default_domain_id").or_else(|| settings.get("default_domain"));
+    json!({"id": default.unwrap_or("default")})
 }
 
 fn scope(settings: &Settings) -> Option<Value> {
@@ -135,6 +141,26 @@ mod tests {
         let found = of(&[("token", "t"), ("tenant_id", "p")], None).unwrap();
         assert_eq!(found["auth"]["identity"], json!({"methods": ["token"], "token": {"id": "t"}}));
         assert_eq!(found["auth"]["scope"], json!({"project": {"id": "p"}}));
+    }
+
+    #[test]
+    fn a_domain_is_the_own_one_then_that_of_both_then_the_default() {
+        let domains = |pairs: &[(&str, &str)]| {
+            let own = [("username", "alice"), ("password", "p"), ("project_name", "blue")];
+            let found = of(&[&own[..], pairs].concat(), None).unwrap();
+            let of = |pointer: &str| found.pointer(pointer).cloned().unwrap_or_default();
+            (of("/auth/identity/password/user/domain"), of("/auth/scope/project/domain"))
+        };
+        let (id, name) = (|it: &str| json!({"id": it}), |it: &str| json!({"name": it}));
+        for (pairs, user, project) in [
+            (&[][..], id("default"), id("default")),
+            (&[("default_domain_id", "d")][..], id("d"), id("d")),
+            (&[("domain_name", "both"), ("default_domain_id", "d")][..], name("both"), name("both")),
+            (&[("domain_id", "both"), ("user_domain_name", "u")][..], name("u"), id("both")),
+            (&[("domain_name", "both"), ("project_domain_id", "p")][..], name("both"), id("p")),
+        ] {
+            assert_eq!(domains(pairs), (user, project), "{pairs:?}");
+        }
     }
 
     #[test]

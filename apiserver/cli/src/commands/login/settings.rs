@@ -1,6 +1,7 @@
 //! Settings of a login, from clouds.yaml or from the variables of an openrc file.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -12,11 +13,17 @@ use crate::error::{ExitCode, Failure};
 const CLOUDS_FILE: &str = "OS_CLIENT_CONFIG_FILE";
 
 /// Settings by the names of clouds.yaml's section `auth`. A variable `OS_USERNAME` is the setting `username`.
-#[derive(Debug)]
 pub(super) struct Settings {
     values: BTreeMap<String, String>,
     /// Place that they come from, for people.
     place: String,
+}
+
+/// Not derived: the values are credentials.
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings").field("place", &self.place).finish_non_exhaustive()
+    }
 }
 
 impl Settings {
@@ -177,5 +184,7 @@ mod tests {
         );
         let failure = found.required("password", "a password").unwrap_err().to_string();
         assert!(failure.contains("the OS_* variables has no password"), "{failure}");
+        let secret = Settings::of("here", &[("password", "s3cret")]);
+        assert!(!format!("{secret:?}").contains("s3cret"), "no credential in a log");
     }
 }

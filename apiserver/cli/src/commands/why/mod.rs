@@ -1,5 +1,7 @@
-//! Command `capstan why`: the first cause that holds up a Cluster, and the objects between both.
+//! Command `capstan why`: the first cause that holds up a Cluster, and the objects between both. If the workload API does
+//! not answer, also the last known Nodes.
 
+mod nodes;
 mod view;
 
 use apiserver_types::Cluster;

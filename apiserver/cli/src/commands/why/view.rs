@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::nodes;
 use crate::output::age;
 
 /// Indent of each object below the one above it. Unit: columns.
@@ -11,13 +12,15 @@ const INDENT: usize = 2;
 /// Width of the titles of the lines about a cause. Unit: columns.
 const TITLE: usize = 12;
 
-/// Returns the chains, the most urgent one first.
+/// Returns the chains, the most urgent one first, and the last known Nodes of a workload cluster that does not answer.
 pub(super) fn text(answer: &Value, now: Timestamp) -> String {
     let chains = answer["chains"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if chains.is_empty() {
-        return format!("{}\n", word(answer, "message"));
+    let mut parts: Vec<String> = chains.iter().map(|it| chain(it, now)).collect();
+    if parts.is_empty() {
+        parts.push(format!("{}\n", word(answer, "message")));
     }
-    chains.iter().map(|it| chain(it, now)).collect::<Vec<_>>().join("\n")
+    parts.extend(answer.get("lastKnown").map(|it| nodes::text(it, now)));
+    parts.join("\n")
 }
 
 /// Returns the objects of a chain, one below the other, and what is known about its cause.
@@ -25,15 +28,14 @@ fn chain(chain: &Value, now: Timestamp) -> String {
     let links = chain["links"].as_array().into_iter().flatten().enumerate();
     let mut lines: Vec<String> = links.map(|(depth, it)| link(it, depth.saturating_mul(INDENT))).collect();
     let cause = &chain["cause"];
-    let since = word(cause, "since");
-    let aged = since.parse().map(|then| format!("{since} ({} ago)", age(then, now)));
+    let aged = aged(word(cause, "since"), now);
     let reason = word(cause, "reason");
     let more =
         (!reason.is_empty() && cause["unblock"].is_string()).then(|| format!("capstan explain {reason}"));
     let others = chain["otherMachines"].as_u64().filter(|count| *count > 0);
     for (title, text) in [
         ("Cause", word(cause, "message").to_owned()),
-        ("Since", aged.unwrap_or_default()),
+        ("Since", aged),
         ("Also", others.map(|count| format!("{count} more Machines of the same owner")).unwrap_or_default()),
         ("Next try", word(cause, "nextTry").to_owned()),
         ("To unblock", word(cause, "unblock").to_owned()),
@@ -63,7 +65,13 @@ fn titled(title: &str, text: &str) -> Vec<String> {
     lines.map(line).collect()
 }
 
-fn word<'a>(value: &'a Value, field: &str) -> &'a str {
+/// Returns a time with its age; an empty text if it is no time.
+pub(super) fn aged(since: &str, now: Timestamp) -> String {
+    since.parse().map(|then| format!("{since} ({} ago)", age(then, now))).unwrap_or_default()
+}
+
+/// Returns a field that is a text; an empty text if it is absent.
+pub(super) fn word<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_default()
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use apiserver_access::{CertificatePools, Clock, ReloadablePools, RequestHeaders, Revocations};
 use arc_swap::ArcSwap;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime};
 use rustls::sign::CertifiedKey;
 use rustls::{ConfigBuilder, RootCertStore, ServerConfig, WantsVerifier};
 
@@ -37,6 +37,8 @@ pub struct TlsMaterial {
     pub request_headers: RequestHeaders,
     /// CAs of the host cluster's users.
     pub host_cas: Vec<CertificateDer<'static>>,
+    /// Lists of the certificates that CAs have revoked.
+    pub crls: Vec<CertificateRevocationListDer<'static>>,
 }
 
 /// Certificate for clients that send one of its names as the server name.
@@ -117,9 +119,9 @@ impl ReloadableTls {
 }
 
 fn load(material: TlsMaterial) -> Result<(ServerConfig, CertificatePools), String> {
-    let TlsMaterial { chain, key, named, client_cas, request_header_cas, request_headers, host_cas } =
+    let TlsMaterial { chain, key, named, client_cas, request_header_cas, request_headers, host_cas, crls } =
         material;
-    let pools = CertificatePools::with_host(&client_cas, &request_header_cas, &host_cas);
+    let pools = CertificatePools::with_crls(&client_cas, &request_header_cas, &host_cas, &crls);
     let pools = pools.map_err(|error| error.to_string())?.with_request_headers(request_headers);
     let mut roots = RootCertStore::empty();
     for ca in client_cas.into_iter().chain(request_header_cas).chain(host_cas) {

@@ -6,6 +6,8 @@ use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
+use super::selectors;
+
 /// Fields of a review with the attributes of the request.
 const ATTRIBUTES: [(&str, &str); 2] =
     [("resourceAttributes", "ResourceAttributes"), ("nonResourceAttributes", "NonResourceAttributes")];
@@ -44,28 +46,9 @@ pub(super) fn of_attributes(resource: Option<&Value>, other: Option<&Value>) -> 
             Some(FieldError::invalid(FieldPath::new("spec.resourceAttributes"), &Value::Null, detail))
         }
         (Some(resource), None) => {
-            ["fieldSelector", "labelSelector"].iter().find_map(|field| of_selector(resource, field))
+            selectors::FIELDS.iter().find_map(|field| selectors::check(resource, field))
         }
         (None, Some(_)) => None,
-    }
-}
-
-fn of_selector(resource: &Value, field: &str) -> Option<FieldError> {
-    let selector = resource.get(field).filter(|selector| selector.is_object())?;
-    let raw = selector.get("rawSelector").and_then(Value::as_str).unwrap_or_default();
-    let has_terms =
-        selector.get("requirements").and_then(Value::as_array).is_some_and(|terms| !terms.is_empty());
-    let path = format!("spec.resourceAttributes.{field}");
-    match (raw.is_empty(), has_terms) {
-        (false, true) => {
-            let detail = "may not specified at the same time as requirements";
-            Some(FieldError::invalid(FieldPath::new(format!("{path}.rawSelector")), &json!(raw), detail))
-        }
-        (true, false) => {
-            let detail = format!("when {path} is specified, requirements or rawSelector is required");
-            Some(FieldError::required(FieldPath::new(format!("{path}.requirements")), &detail))
-        }
-        _ => None,
     }
 }
 

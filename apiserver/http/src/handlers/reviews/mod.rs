@@ -4,6 +4,7 @@
 mod errors;
 mod explanation;
 mod realm;
+mod selectors;
 mod token;
 
 use std::sync::Arc;
@@ -26,6 +27,20 @@ use crate::response::negotiation::{self, View};
 use crate::response::{self, HttpResponse};
 use crate::state::ApiServer;
 
+/// Message of a field selector or a label selector.
+const SELECTOR: Shape = Shape::Message(&[
+    Field::new(1, "rawSelector", Shape::Text),
+    Field::list(
+        2,
+        "requirements",
+        Shape::Message(&[
+            Field::new(1, "key", Shape::Text),
+            Field::new(2, "operator", Shape::Text),
+            Field::list(3, "values", Shape::Text),
+        ]),
+    ),
+]);
+
 const RESOURCE: Field = Field::pointer(
     1,
     "resourceAttributes",
@@ -37,6 +52,8 @@ const RESOURCE: Field = Field::pointer(
         Field::new(5, "resource", Shape::Text),
         Field::new(6, "subresource", Shape::Text),
         Field::new(7, "name", Shape::Text),
+        Field::pointer(8, "fieldSelector", SELECTOR),
+        Field::pointer(9, "labelSelector", SELECTOR),
     ]),
 );
 
@@ -97,19 +114,7 @@ pub(super) async fn serve(
             }
             listed(server.parts.authorizer.rules(&call.user, &namespace).await)
         }
-        _ => {
-            let attributes = attributes(call, review, &question, path)?;
-            let endpoint = Endpoint::of(server, call, review)?;
-            if review.kind != "SelfSubjectAccessReview" {
-                let of_endpoint = endpoint.as_ref().and_then(Endpoint::realm);
-                let realm = of_endpoint.unwrap_or(&attributes.user.realm);
-                realm::check(server, call, review, realm).await?;
-            }
-            match endpoint {
-                Some(endpoint) => endpoint.explain(attributes).await,
-                None => decided(server.parts.authorizer.authorize(&attributes).await),
-            }
-        }
+        _ => access(server, call, review, &question, path).await?,
     };
     answered(&mut question, review, path);
     question["status"] = status;
@@ -121,6 +126,29 @@ pub(super) async fn serve(
         View::MetadataList(_) => Err(super::view::no_list(&format!("*authorization.{}", review.kind))),
         View::Table(_) => Err(ApiError::not_acceptable(ACCEPTED)),
     }
+}
+
+/// Returns the status of a review of access.
+async fn access(
+    server: &ApiServer,
+    call: &Call,
+    review: &Review,
+    question: &Value,
+    path: &ResourcePath,
+) -> ApiResult<Value> {
+    let attributes = attributes(call, review, question, path)?;
+    let endpoint = Endpoint::of(server, call, review)?;
+    if review.kind != "SelfSubjectAccessReview" {
+        let of_endpoint = endpoint.as_ref().and_then(Endpoint::realm);
+        let realm = of_endpoint.unwrap_or(&attributes.user.realm);
+        realm::check(server, call, review, realm).await?;
+    }
+    let mut status = match endpoint {
+        Some(endpoint) => endpoint.explain(attributes).await,
+        None => decided(server.parts.authorizer.authorize(&attributes).await),
+    };
+    selectors::note_ignored(&mut status, &question["spec"]["resourceAttributes"]);
+    Ok(status)
 }
 
 /// Turns a review into the part of it that the response repeats.
@@ -213,6 +241,7 @@ fn attributes(call: &Call, review: &Review, question: &Value, path: &ResourcePat
             (part("verb"), part("group"), part("version"));
         (attributes.resource, attributes.subresource) = (part("resource"), part("subresource"));
         (attributes.namespace, attributes.name) = (part("namespace"), part("name"));
+        (attributes.field_selector, attributes.label_selector) = selectors::texts(resource);
     }
     if let Some(other) = other {
         (attributes.verb, attributes.path) = (text(other, "verb"), text(other, "path"));

@@ -4,6 +4,7 @@
 //! labels are too slow for every request.
 
 mod access;
+mod authorizers;
 mod flow_control;
 mod labels;
 mod objects;
@@ -30,6 +31,7 @@ use crate::request::connection::Connection;
 use crate::response::{self, HttpResponse};
 
 use access::AccessMetrics;
+use authorizers::AuthorizerMetrics;
 use flow_control::FlowControlMetrics;
 use labels::PluginLabels;
 use objects::ObjectMetrics;
@@ -49,6 +51,7 @@ fn number(count: usize) -> i64 {
 pub(crate) struct Metrics {
     registry: Registry,
     access: AccessMetrics,
+    authorizers: AuthorizerMetrics,
     requests: RequestMetrics,
     flow_control: FlowControlMetrics,
     objects: ObjectMetrics,
@@ -65,6 +68,7 @@ impl Metrics {
         registry.register("apiserver_audit_error", "Audit events that were lost", audit_errors.clone());
         Self {
             access: AccessMetrics::new(&mut registry),
+            authorizers: AuthorizerMetrics::new(&mut registry),
             requests: RequestMetrics::new(&mut registry),
             flow_control: FlowControlMetrics::new(&mut registry),
             objects: ObjectMetrics::new(&mut registry),
@@ -96,9 +100,10 @@ impl Metrics {
         }
     }
 
-    /// Counts an authorization with this decision.
-    pub(crate) fn authorized(&self, decision: &'static str, took: Duration) {
+    /// Counts an authorization with this decision, and the authorizer that has decided.
+    pub(crate) fn authorized(&self, authorizer: &str, decision: &'static str, took: Duration) {
         self.access.decided(decision, took);
+        self.authorizers.decided(authorizer, decision);
     }
 
     pub(crate) fn handshake_failed(&self) {

@@ -20,6 +20,7 @@ use kube::api::{DeleteParams, Preconditions};
 use crate::core::decision::{Change, Decision, Outcome, StepUpdate};
 use crate::core::node_drain::{self, UNCORDON};
 use crate::core::procedure::{self, ActionProcedure, Procedure};
+use crate::core::rejoin::is_control_plane;
 use crate::core::report;
 use crate::core::target::{Stop, Target, find, missing};
 
@@ -137,6 +138,11 @@ impl Procedure for Retire {
     }
 
     async fn act(&self, target: &Target, _effect: &DeleteMachine) -> Result<Change, ReconcileError> {
+        // Two deletions at the same time would each find the other Machine, and none would stay.
+        let _only = match is_control_plane(&target.machine) {
+            true => Some(target.memory.only_deletion().await),
+            false => None,
+        };
         if let Some(why) = checks::last_control_plane(target).await? {
             return Err(missing(format!("{why}; retrying")));
         }

@@ -4,6 +4,7 @@ mod addresses;
 mod load;
 mod network;
 mod node;
+mod units;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,9 +18,10 @@ use crate::{prerequisites, run};
 use load::Load;
 use network::Network;
 use node::Node;
+use units::Units;
 
 /// Number of checks.
-pub(super) const COUNT: usize = 7;
+pub(super) const COUNT: usize = 8;
 
 /// Longest time of `init` and two joins.
 const LONGEST: Duration = Duration::from_secs(300);
@@ -35,16 +37,21 @@ pub(super) fn is_possible() -> bool {
     prerequisites::network().is_ok() && network::is_possible()
 }
 
-/// Runs all checks.
-pub(super) fn run(tools: &Tools) -> anyhow::Result<()> {
+/// Runs all checks. Returns the number of those that this machine cannot run.
+pub(super) fn run(tools: &Tools) -> anyhow::Result<usize> {
     let home = std::env::temp_dir().join(format!("capstan-install-{}", std::process::id()));
     std::fs::create_dir_all(&home)?;
     let network = Network::create(4).context("the network namespaces cannot be created")?;
+    let units = Units::new(&home).context("the units cannot be evaluated")?;
     let mut nodes: Vec<Node<'_>> =
-        (1..=3).map(|number| Node::new(&network, tools, home.clone(), number)).collect();
+        (1..=3).map(|number| Node::new(&network, tools, &units, home.clone(), number)).collect();
     let _balancer = Balancer::start(network.api(0), &[1, 2, 3].map(|number| network.api(number)))?;
-    let lab = Lab { tools, home: home.clone(), network: &network };
+    let lab = Lab { tools, units: &units, home: home.clone(), network: &network };
     lab.check("three machines are installed in less than five minutes", || lab.install(&mut nodes))?;
+    if units.are_known() {
+        let sentence = "the services of each machine have the restrictions of their units";
+        lab.check(sentence, || units.verify(&nodes))?;
+    }
     lab.check("an object of one node is on the others, and a second init changes nothing", || {
         lab.write_and_read(&nodes)
     })?;
@@ -63,12 +70,14 @@ pub(super) fn run(tools: &Tools) -> anyhow::Result<()> {
         lab.lose(&mut nodes)
     })?;
     drop(nodes);
-    Ok(std::fs::remove_dir_all(home)?)
+    std::fs::remove_dir_all(home)?;
+    Ok(usize::from(!units.are_known()))
 }
 
 /// Parts that the checks share.
 struct Lab<'a> {
     tools: &'a Tools,
+    units: &'a Units,
     home: PathBuf,
     network: &'a Network,
 }
@@ -176,7 +185,7 @@ impl Lab<'_> {
     fn used_token(&self, nodes: &[Node<'_>]) -> anyhow::Result<()> {
         let first = nodes.first().context("there are no nodes")?;
         let token = first.capstan(&["join-token", "create", "--node", "n9"])?;
-        let stranger = Node::new(self.network, self.tools, self.home.clone(), 4);
+        let stranger = Node::new(self.network, self.tools, self.units, self.home.clone(), 4);
         let Err(error) = stranger.join(Some(token.trim())) else { bail!("another node has joined") };
         let text = format!("{error:#}");
         ensure!(text.contains("403") && text.contains("for another node"), "{text}");

@@ -1,17 +1,20 @@
 //! A machine of the installation: its commands, and its two services.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
 
 use super::network::{Network, root};
+use super::units::Units;
 use crate::e2e::{Process, Tools, until};
+use crate::sandbox::Sandbox;
 
 /// Machine, with the services that run on it.
 pub(super) struct Node<'a> {
     network: &'a Network,
     tools: &'a Tools,
+    units: &'a Units,
     home: PathBuf,
     pub(super) number: u8,
     etcd: Option<Process>,
@@ -19,8 +22,14 @@ pub(super) struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    pub(super) fn new(network: &'a Network, tools: &'a Tools, home: PathBuf, number: u8) -> Self {
-        Self { network, tools, home, number, etcd: None, capstan: None }
+    pub(super) fn new(
+        network: &'a Network,
+        tools: &'a Tools,
+        units: &'a Units,
+        home: PathBuf,
+        number: u8,
+    ) -> Self {
+        Self { network, tools, units, home, number, etcd: None, capstan: None }
     }
 
     pub(super) fn name(&self) -> String {
@@ -66,8 +75,21 @@ impl<'a> Node<'a> {
         self.capstan(&arguments)
     }
 
+    /// Returns the command of a service on the machine, in the sandbox of its unit.
+    fn service(&self, sandbox: Option<&Sandbox>, program: &Path) -> Command {
+        let Some(sandbox) = sandbox else { return self.network.command(self.number, program) };
+        let mut command = self.network.command(self.number, Path::new("env"));
+        command.args(sandbox.words()).arg(program);
+        command
+    }
+
+    /// Returns the numbers of the processes of the services.
+    pub(super) fn processes(&self) -> Vec<u32> {
+        [&self.etcd, &self.capstan].into_iter().flatten().map(Process::id).collect()
+    }
+
     pub(super) fn start_etcd(&mut self) -> anyhow::Result<()> {
-        let mut command = self.network.command(self.number, &self.tools.etcd);
+        let mut command = self.service(self.units.etcd.as_ref(), &self.tools.etcd);
         command.arg("--config-file").arg(self.file("etc/capstan/etcd.yaml"));
         let log = self.home.join(format!("etcd-{}.log", self.number));
         self.etcd = Some(Process::start("etcd", &mut command, &log)?);
@@ -75,8 +97,8 @@ impl<'a> Node<'a> {
     }
 
     pub(super) fn start_capstan(&mut self) -> anyhow::Result<()> {
-        let mut command = self.command(&["serve", "--config"]);
-        command.arg(self.file("etc/capstan/config.yaml"));
+        let mut command = self.service(self.units.capstan.as_ref(), &self.tools.capstan);
+        command.args(["serve", "--config"]).arg(self.file("etc/capstan/config.yaml"));
         let log = self.home.join(format!("capstan-{}.log", self.number));
         self.capstan = Some(Process::start("capstan", &mut command, &log)?);
         Ok(())

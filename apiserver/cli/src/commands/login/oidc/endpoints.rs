@@ -13,8 +13,7 @@ use super::OidcArguments;
 use crate::commands::login::{EARLY, Token, file_failure};
 use crate::error::{ExitCode, Failure};
 
-/// Endpoints of an issuer, for one client.
-#[derive(Debug)]
+/// Endpoints of an issuer, for one client. Not `Debug`: it has the client's secret.
 pub(super) struct Endpoints {
     http: Client,
     issuer: String,
@@ -23,7 +22,7 @@ pub(super) struct Endpoints {
     document: Document,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Deserialize)]
 struct Document {
     issuer: String,
     token_endpoint: String,
@@ -31,6 +30,15 @@ struct Document {
     device_authorization_endpoint: Option<String>,
     #[serde(default)]
     token_endpoint_auth_methods_supported: Vec<String>,
+}
+
+impl Document {
+    /// Returns an endpoint without TLS, if there is one. Codes, tokens and the client's secret could be read on the way.
+    fn unprotected(&self) -> Option<&str> {
+        let optional = [&self.authorization_endpoint, &self.device_authorization_endpoint];
+        let all = optional.into_iter().flatten().chain([&self.token_endpoint]);
+        all.map(String::as_str).find(|url| !url.starts_with("https://"))
+    }
 }
 
 /// Tokens of a login.
@@ -46,11 +54,13 @@ pub(super) struct Refused {
     pub(super) code: String,
     /// Failure for people.
     pub(super) failure: Failure,
+    /// The issuer did not decide: it does not answer, has an error of its own, or sheds load.
+    pub(super) is_undecided: bool,
 }
 
 impl From<Failure> for Refused {
     fn from(failure: Failure) -> Self {
-        Self { code: String::new(), failure }
+        Self { code: String::new(), failure, is_undecided: false }
     }
 }
 
@@ -79,6 +89,16 @@ impl Endpoints {
                 .detail("cause", cause)
                 .next("give --issuer exactly as the document names it"));
         }
+        if let Some(url) = document.unprotected() {
+            return Err(Failure::new(ExitCode::Failed, cannot(&issuer))
+                .detail(
+                    "cause",
+                    format!("its discovery document names {url}, which does not begin with https://"),
+                )
+                .next(
+                    "let the issuer announce https URLs: one behind a proxy has a setting for its public URL",
+                ));
+        }
         Ok(Self { http, issuer, client: arguments.client_id.clone(), secret, document })
     }
 
@@ -103,9 +123,9 @@ impl Endpoints {
     }
 
     /// Renews a token.
-    pub(super) async fn refresh(&self, refresh: &str) -> Result<Granted, Failure> {
+    pub(super) async fn refresh(&self, refresh: &str) -> Result<Granted, Refused> {
         let fields = [("grant_type", "refresh_token"), ("refresh_token", refresh)];
-        let mut granted = self.token(&fields, None).await.map_err(|refused| refused.failure)?;
+        let mut granted = self.token(&fields, None).await?;
         // An issuer that does not rotate its refresh tokens returns none.
         granted.refresh.get_or_insert_with(|| refresh.to_owned());
         Ok(granted)
@@ -186,10 +206,14 @@ impl Endpoints {
                 form.append_pair("client_id", &self.client);
             }
         }
-        let sent = request.body(form.finish()).send().await;
-        let response = sent.map_err(|error| unreachable(&self.issuer, &error))?;
+        let silent = |error: reqwest::Error| Refused {
+            code: String::new(),
+            failure: unreachable(&self.issuer, &error),
+            is_undecided: true,
+        };
+        let response = request.body(form.finish()).send().await.map_err(silent)?;
         let status = response.status();
-        let body = response.bytes().await.map_err(|error| unreachable(&self.issuer, &error))?;
+        let body = response.bytes().await.map_err(silent)?;
         let found: Value = serde_json::from_slice(&body).unwrap_or_default();
         if status == StatusCode::OK {
             return Ok(found);
@@ -214,7 +238,8 @@ impl Endpoints {
         };
         let words = format!("{} {code} {}", status.as_u16(), text("error_description"));
         let failure = Failure::new(exit, cannot(&self.issuer)).detail("issuer", words.trim_end());
-        Refused { code, failure }
+        let is_undecided = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
+        Refused { code, failure, is_undecided }
     }
 }
 

@@ -1,6 +1,9 @@
 //! Tokens that a login keeps in a file of the user.
 
-use std::path::PathBuf;
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,13 +15,14 @@ use crate::error::{ExitCode, Failure};
 use crate::output;
 
 /// File with the tokens of one issuer, one client and one server.
-#[derive(Debug)]
 pub(super) struct Kept {
     file: PathBuf,
     content: Content,
+    /// Lock of the file, until this value is dropped.
+    _lock: Option<File>,
 }
 
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Content {
     token: String,
@@ -40,7 +44,17 @@ impl Kept {
 
     pub(super) fn at(file: PathBuf) -> Self {
         let text = std::fs::read(&file).unwrap_or_default();
-        Self { content: serde_json::from_slice(&text).unwrap_or_default(), file }
+        Self { content: serde_json::from_slice(&text).unwrap_or_default(), file, _lock: None }
+    }
+
+    /// Waits until no other command logs in with this file, and reads it again: the token of that command serves this one,
+    /// too. An issuer may accept a refresh token once, and end the login if two commands present it.
+    ///
+    /// # Errors
+    /// The directory of the file cannot be written.
+    pub(super) fn locked(self) -> Result<Self, Failure> {
+        let lock = locked(&self.file).map_err(|error| file_failure("lock", &self.file, &error))?;
+        Ok(Self { _lock: Some(lock), ..Self::at(self.file) })
     }
 
     /// Returns the token if it is not at its end.
@@ -53,23 +67,34 @@ impl Kept {
         self.content.refresh_token.clone()
     }
 
-    /// Writes the file, which only its user can read.
+    /// Writes the file, which only its user can read. Another command reads the old content or the new one.
     pub(super) fn write(&self, granted: &Granted) -> Result<(), Failure> {
-        use std::os::unix::fs::DirBuilderExt;
-
         let content = Content {
             token: granted.token.secret.clone(),
             renew_at: granted.token.renew_at,
             refresh_token: granted.refresh.clone(),
         };
-        let failed = |error: &dyn std::fmt::Display| file_failure("write", &self.file, error);
-        if let Some(directory) = self.file.parent() {
-            let mut builder = std::fs::DirBuilder::new();
-            builder.recursive(true).mode(0o700).create(directory).map_err(|error| failed(&error))?;
-        }
-        let text = serde_json::to_vec(&content).map_err(|error| failed(&error))?;
-        output::write_private(&self.file, &text).map_err(|error| failed(&error))
+        let text = serde_json::to_vec(&content).map_err(|error| file_failure("write", &self.file, &error))?;
+        let new = self.file.with_extension("new");
+        let written = output::write_private(&new, &text).and_then(|()| std::fs::rename(&new, &self.file));
+        written.map_err(|error| file_failure("write", &self.file, &error))
     }
+}
+
+/// Creates the directory of a file for this user alone, and takes the lock of the file. A file system without locks has
+/// none to wait for.
+fn locked(file: &Path) -> io::Result<File> {
+    if let Some(directory) = file.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    }
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    let lock = options.open(file.with_extension("lock"))?;
+    if let Err(TryLockError::WouldBlock) = lock.try_lock() {
+        output::note("Another command logs in already. Waiting for it.\n");
+        let _ = lock.lock();
+    }
+    Ok(lock)
 }
 
 #[cfg(test)]
@@ -86,12 +111,26 @@ mod tests {
         let later: Timestamp = "2030-01-01T00:10:00Z".parse().unwrap();
         assert!(Kept::at(file.clone()).token(now).is_none());
         let token = Token { secret: "t".to_owned(), renew_at: Some(later) };
-        Kept::at(file.clone()).write(&Granted { token, refresh: Some("r".to_owned()) }).unwrap();
+        let granted = Granted { token, refresh: Some("r".to_owned()) };
+        Kept::at(file.clone()).locked().unwrap().write(&granted).unwrap();
         let kept = Kept::at(file.clone());
         assert_eq!(kept.token(now).unwrap().secret, "t");
         assert!(kept.token(later).is_none() && kept.refresh_token().as_deref() == Some("r"));
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         std::fs::write(&file, "{").unwrap();
         assert!(Kept::at(file).refresh_token().is_none());
+    }
+
+    #[test]
+    fn a_command_waits_for_the_login_of_another_one_and_uses_its_token() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("oidc").join("a");
+        let first = Kept::at(file.clone()).locked().unwrap();
+        let second = std::thread::spawn(move || Kept::at(file).locked().unwrap().token(Timestamp::now()));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let token = Token { secret: "t".to_owned(), renew_at: Some(Timestamp::MAX) };
+        first.write(&Granted { token, refresh: None }).unwrap();
+        drop(first);
+        assert_eq!(second.join().unwrap().unwrap().secret, "t");
     }
 }

@@ -74,7 +74,9 @@ impl OidcArguments {
     /// Returns the arguments of the command in a kubeconfig.
     pub(super) fn of_kubeconfig(&self) -> Vec<String> {
         let mut all = vec!["login".to_owned(), "oidc".to_owned()];
-        let path = |path: &PathBuf| path.display().to_string();
+        // kubectl runs the command in the directory of the user.
+        let path =
+            |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string();
         let grant = self.grant.to_possible_value().map(|it| it.get_name().to_owned());
         let port = (self.port != 0).then(|| self.port.to_string());
         let options = [
@@ -114,30 +116,47 @@ pub(super) async fn log_in(arguments: &OidcArguments, info: Option<&str>) -> Res
         let summary = format!("--issuer: {:?} must begin with https://", arguments.issuer);
         return Err(Failure::new(ExitCode::Failed, summary));
     }
-    let server = server_of(info);
-    let kept = if arguments.keep {
-        Some(Kept::find([&arguments.issuer, &arguments.client_id, &server])?)
-    } else {
-        None
-    };
-    if let Some(token) = kept.as_ref().and_then(|kept| kept.token(Timestamp::now())) {
+    if !arguments.keep {
+        return Ok(grant(arguments, &discover(arguments).await?).await?.token);
+    }
+    let kept = Kept::find([&arguments.issuer, &arguments.client_id, &server_of(info)])?;
+    kept_or_new(arguments, kept).await
+}
+
+/// Returns the token that an earlier login has kept, else renews it, else logs in. Keeps the new one.
+async fn kept_or_new(arguments: &OidcArguments, kept: Kept) -> Result<Token, Failure> {
+    if let Some(token) = kept.token(Timestamp::now()) {
         return Ok(token);
     }
-    let http = http_client(arguments.issuer_ca.as_deref())?;
-    let endpoints = Endpoints::discover(http, arguments).await?;
-    let renewed = match kept.as_ref().and_then(Kept::refresh_token) {
-        // A token that ended or was revoked is no failure: the person logs in again.
-        Some(refresh) => endpoints.refresh(&refresh).await.ok(),
-        None => None,
-    };
-    let granted = match renewed {
+    let kept = kept.locked()?;
+    if let Some(token) = kept.token(Timestamp::now()) {
+        return Ok(token);
+    }
+    let endpoints = discover(arguments).await?;
+    let granted = match renewed(&endpoints, &kept).await? {
         Some(granted) => granted,
         None => grant(arguments, &endpoints).await?,
     };
-    if let Some(kept) = kept {
-        kept.write(&granted)?;
-    }
+    kept.write(&granted)?;
     Ok(granted.token)
+}
+
+async fn discover(arguments: &OidcArguments) -> Result<Endpoints, Failure> {
+    Endpoints::discover(http_client(arguments.issuer_ca.as_deref())?, arguments).await
+}
+
+/// Renews the token. Returns `None` if nothing was kept, or if the issuer refuses it: it has ended or was revoked, and the
+/// person logs in again.
+///
+/// # Errors
+/// The issuer did not decide. A login would not succeed either, and the token may still be good.
+async fn renewed(endpoints: &Endpoints, kept: &Kept) -> Result<Option<Granted>, Failure> {
+    let Some(refresh) = kept.refresh_token() else { return Ok(None) };
+    match endpoints.refresh(&refresh).await {
+        Ok(granted) => Ok(Some(granted)),
+        Err(refused) if refused.is_undecided => Err(refused.failure),
+        Err(_) => Ok(None),
+    }
 }
 
 async fn grant(arguments: &OidcArguments, endpoints: &Endpoints) -> Result<Granted, Failure> {

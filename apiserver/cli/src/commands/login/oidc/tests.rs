@@ -1,6 +1,7 @@
 //! Tests with an issuer over HTTPS.
 
 use std::path::Path;
+use std::time::Duration;
 
 use clap::Parser;
 use serde_json::json;
@@ -80,6 +81,23 @@ async fn a_device_waits_until_the_person_has_logged_in() {
     assert_eq!(asked, 3);
 }
 
+#[tokio::test]
+async fn an_issuer_that_is_silent_for_a_moment_does_not_end_the_login_of_a_device() {
+    let scene = scene().await;
+    let code = json!({"device_code": "d3vice", "user_code": "A", "verification_uri": "https://id.example",
+        "interval": 0, "expires_in": u64::MAX});
+    let silent = (503, json!({"error": "temporarily_unavailable"}));
+    scene.issuer.state().responses.insert("/device".to_owned(), (200, code));
+    scene.issuer.state().responses.insert("/token".to_owned(), silent);
+    let arguments = scene.arguments(&["--grant", "device"]);
+    let recovery = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        scene.issuer.state().responses.remove("/token");
+    };
+    let (token, ()) = tokio::join!(log_in(&arguments, None), recovery);
+    assert!(endpoints::claims(&token.unwrap().secret).is_some());
+}
+
 /// Logs in with a code, as the browser of a person does.
 async fn with_browser(scene: &Scene) -> Result<Granted, Failure> {
     let port = {
@@ -127,6 +145,38 @@ async fn a_token_is_renewed_with_the_one_that_is_kept() {
 }
 
 #[tokio::test]
+async fn only_a_decision_of_the_issuer_ends_what_is_kept() {
+    let scene = scene().await;
+    let endpoints = scene.endpoints(&scene.arguments(&[])).await;
+    let kept = |refresh: &str| {
+        let token = Token { secret: "old".to_owned(), renew_at: None };
+        let kept = Kept::at(scene.directory.path().join(refresh)).locked().unwrap();
+        kept.write(&Granted { token, refresh: Some(refresh.to_owned()) }).unwrap();
+        Kept::at(scene.directory.path().join(refresh))
+    };
+    assert!(renewed(&endpoints, &kept("r3fresh")).await.unwrap().is_some());
+    assert!(renewed(&endpoints, &kept("revoked")).await.unwrap().is_none(), "the person logs in again");
+    scene.issuer.state().responses.insert("/token".to_owned(), (503, json!({})));
+    let failure = renewed(&endpoints, &kept("r3fresh")).await.err().unwrap();
+    assert_eq!(failure.code().number(), 6, "{failure}");
+    scene.issuer.state().is_silent = true;
+    let failure = renewed(&endpoints, &kept("r3fresh")).await.err().unwrap();
+    assert!(failure.to_string().contains("it cannot be reached"), "{failure}");
+}
+
+#[tokio::test]
+async fn an_endpoint_without_tls_gets_no_secret() {
+    let scene = scene().await;
+    let path = "/.well-known/openid-configuration".to_owned();
+    let plain = json!({"issuer": scene.issuer.url(), "token_endpoint": format!("{}/token", scene.issuer.url()),
+        "device_authorization_endpoint": "http://id.example/device"});
+    scene.issuer.state().responses.insert(path, (200, plain));
+    let failure = log_in(&scene.arguments(&["--grant", "device"]), None).await.err().unwrap().to_string();
+    assert!(failure.contains("names http://id.example/device"), "{failure}");
+    assert!(!scene.issuer.state().log.iter().any(|line| line.starts_with("POST ")));
+}
+
+#[tokio::test]
 async fn the_document_is_that_of_the_issuer() {
     let scene = scene().await;
     let path = "/.well-known/openid-configuration".to_owned();
@@ -148,4 +198,8 @@ fn a_kubeconfig_repeats_the_arguments() {
     let arguments = parse(&words);
     assert_eq!(arguments.of_kubeconfig(), all);
     assert_eq!(arguments.scope(), "openid groups offline_access");
+    let words: Vec<&str> = plain.iter().chain(&["--issuer-ca", "ca.crt"]).copied().collect();
+    let here = std::env::current_dir().unwrap().join("ca.crt").display().to_string();
+    let found = parse(&words).of_kubeconfig();
+    assert_eq!(found.last(), Some(&here), "kubectl runs in any directory");
 }

@@ -185,9 +185,8 @@ pub(super) fn answer(objects: &Objects, now: Timestamp, advise: Advise) -> Value
 fn shown(chain: &Chain<'_>, now: Timestamp, advise: Advise) -> Value {
     let links: Vec<Value> = chain.links.iter().map(shown_link).collect();
     let mut cause = links.last().cloned().unwrap_or_default();
-    let seconds = chain.since().parse::<Timestamp>().ok().map(|since| now.duration_since(since).as_secs());
-    if let Some(seconds) = seconds {
-        cause["ageSeconds"] = json!(seconds.max(0));
+    if let Some(seconds) = age_seconds(chain.since(), now) {
+        cause["ageSeconds"] = json!(seconds);
     }
     let reason = chain.links.last().map(|link| link.field("reason")).unwrap_or_default();
     if let Some(advice) = advise(reason) {
@@ -195,6 +194,12 @@ fn shown(chain: &Chain<'_>, now: Timestamp, advise: Advise) -> Value {
         cause["nextTry"] = json!(advice.next_try);
     }
     json!({"links": links, "cause": cause, "otherMachines": chain.others})
+}
+
+/// Returns the time since a time of a condition. `None` if it is no time. Unit: seconds.
+pub(super) fn age_seconds(since: &str, now: Timestamp) -> Option<i64> {
+    let since: Timestamp = since.parse().ok()?;
+    Some(now.duration_since(since).as_secs().max(0))
 }
 
 fn shown_link(link: &Link<'_>) -> Value {

@@ -1,7 +1,9 @@
-//! Verb `why` of Clusters: the chain of objects from the Cluster to the first cause that holds it up.
+//! Verb `why` of Clusters: the chain of objects from the Cluster to the first cause that holds it up. While the workload
+//! API does not answer, the response also has the last known Nodes.
 
 mod chain;
 mod conditions;
+mod last_known;
 
 use std::sync::Arc;
 
@@ -71,7 +73,11 @@ struct Why(Advise);
 impl RolloutEffect for Why {
     async fn run(&self, _verb: &RolloutVerb, call: &ActionCall<'_>, cluster: Value) -> ApiResult<Value> {
         let objects = read(call, cluster).await?;
-        let mut answer = chain::answer(&objects, Timestamp::now(), self.0);
+        let now = Timestamp::now();
+        let mut answer = chain::answer(&objects, now, self.0);
+        if let Some(section) = last_known::section(&objects, now) {
+            answer["lastKnown"] = section;
+        }
         answer["apiVersion"] = json!(format!("{}/{}", ANSWER.group, ANSWER.version));
         answer["kind"] = json!(ANSWER.kind);
         Ok(answer)
