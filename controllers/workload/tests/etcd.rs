@@ -45,13 +45,14 @@ async fn leadership_moves_and_members_leave_down_to_the_last_one() {
     };
     let all = etcd(&["gone", "n0", "n1", "n2"]);
     let list = until(
-        "three members with names",
+        "three members with names and addresses",
         || all.members(),
-        |list| list.len() == 3 && list.iter().all(|member| !member.name.is_empty()),
+        // A member publishes its name, and then its addresses.
+        |list| list.len() == 3 && list.iter().all(|it| !it.name.is_empty() && it.client_urls.len() == 1),
     )
     .await;
     let id = |name: &str| list.iter().find(|member| member.name == name).unwrap().id;
-    assert!(list.iter().all(|member| !member.is_learner && member.client_urls.len() == 1));
+    assert!(list.iter().all(|member| !member.is_learner));
     assert_eq!(all.alarms().await.unwrap(), []);
     let leader = until("a leader", || all.leader(), |_| true).await;
     let other = list.iter().find(|member| member.id != leader).unwrap();

@@ -8,7 +8,7 @@ use server::{Suite, SuiteServer};
 #[tokio::test(flavor = "multi_thread")]
 async fn responses_match_kube_apiserver_except_for_known_differences() {
     let suite = Suite::load("");
-    let server = SuiteServer::start(&[]);
+    let server = SuiteServer::start(&[]).await;
     let responses = server.target().run(&suite.areas, "").await.unwrap();
     suite.check(&responses);
 }
@@ -17,7 +17,7 @@ async fn responses_match_kube_apiserver_except_for_known_differences() {
 async fn audit_events_match_kube_apiserver_under_the_same_policy() {
     let suite = Suite::load("audit");
     let policy = server::directory("audit/policy.yaml");
-    let server = SuiteServer::start(&["--audit-policy", policy.to_str().unwrap()]);
+    let server = SuiteServer::start(&["--audit-policy", policy.to_str().unwrap()]).await;
     let events = server.target().run_audited(&suite.areas, "", &server.audit_log()).await.unwrap();
     suite.check(&events);
 }
@@ -25,7 +25,7 @@ async fn audit_events_match_kube_apiserver_under_the_same_policy() {
 #[tokio::test(flavor = "multi_thread")]
 async fn quotas_match_kube_apiserver_with_its_controller() {
     let suite = Suite::load("quota");
-    let server = SuiteServer::start(&["--controllers"]);
+    let server = SuiteServer::start(&["--controllers"]).await;
     let responses = server.target().run(&suite.areas, "").await.unwrap();
     suite.check(&responses);
 }

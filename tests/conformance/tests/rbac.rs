@@ -41,7 +41,7 @@ fn every_decision_is_that_of_kube_apiserver() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_write_of_a_role_or_binding_has_the_code_of_kube_apiserver() {
     let recording = recording();
-    let server = SuiteServer::start(&[]);
+    let server = SuiteServer::start(&[]).await;
     let client = server.target().client;
     let worlds = worlds(&recording);
     for world in &worlds {

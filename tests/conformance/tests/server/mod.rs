@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use http::Request;
+use http::header::HOST;
+use http_body_util::Full;
 use tests_conformance::{Area, Client, KnownDifferences, ServerUnderTest, Transcripts};
 
 /// Server of the suite; it is killed when dropped.
@@ -17,8 +20,9 @@ pub(crate) struct SuiteServer {
 }
 
 impl SuiteServer {
-    /// Starts a server with more arguments of `conformance serve`.
-    pub(crate) fn start(more: &[&str]) -> Self {
+    /// Starts a server with more arguments of `conformance serve`, and waits until it is ready: before, it does not know
+    /// which certificates are revoked.
+    pub(crate) async fn start(more: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
         let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
         let mut command = Command::new(env!("CARGO_BIN_EXE_conformance"));
@@ -26,11 +30,19 @@ impl SuiteServer {
         let child = command.args(more).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         let server = Self { child, address: format!("127.0.0.1:{port}"), home };
         let end = Instant::now() + Duration::from_secs(60);
-        while TcpStream::connect(&server.address).is_err() {
-            assert!(Instant::now() < end, "the server does not serve");
-            std::thread::sleep(Duration::from_millis(20));
+        while !server.is_ready().await {
+            assert!(Instant::now() < end, "the server is not ready");
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
         server
+    }
+
+    async fn is_ready(&self) -> bool {
+        if TcpStream::connect(&self.address).is_err() {
+            return false;
+        }
+        let request = Request::get("/readyz").header(HOST, &self.address).body(Full::default()).unwrap();
+        self.target().client.send(request, None).await.is_ok_and(|response| response.status == 200)
     }
 
     pub(crate) fn target(&self) -> ServerUnderTest {
