@@ -19,3 +19,7 @@ pub use controllers::{Controllers, is_over};
 pub use crash_point::{CrashPoint, EachEffect, Side};
 pub use running::{run, run_until_crash};
 pub use world::{World, counts};
+
+/// The server's allocator: with that of glibc, a fifth of the processor time of a scenario went into allocations.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
