@@ -62,8 +62,8 @@ pub(super) fn report_pause(cluster: &mut Cluster, now: &Time) {
     kstatus::remove(known);
 }
 
-/// Returns the reason of what is left to do in the topology. A change of the spec that its controller has not seen yet is
-/// left, too.
+/// Returns the reason for which the topology of a Cluster is not at rest: that of its condition, or a change of the spec
+/// that the topology controller has not seen yet.
 fn work_of_topology(conditions: &[Condition], generation: Option<i64>) -> Option<String> {
     match condition(conditions, TOPOLOGY) {
         Some(it) if it.observed_generation == generation => (!it.holds()).then(|| it.reason.clone()),
