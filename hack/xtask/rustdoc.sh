@@ -1,22 +1,17 @@
 #!/usr/bin/env bash
-# Cargo's RUSTDOC for `cargo xtask check`: gives every crate an output directory of its own.
-# In a shared directory, rustdoc reads and writes the search index and the implementors of all crates for each crate, one
-# crate at a time: 420 s of this workspace, 57 s with this. A check of links and lints reads none of it.
+# Cargo's RUSTDOC for `cargo xtask check`: keeps a call that runs the tests in docs, and does not make it.
+# Such a call names the compiled libraries that the tests use. From the same libraries, the command makes the docs. With
+# `cargo doc`, everything would be compiled once more, for its metadata alone.
 set -euo pipefail
-arguments=() crate='' output=''
-while (($#)); do
-  case $1 in
-    --crate-name) crate=$2 ;;
-    -o | --out-dir)
-      output=$2
-      shift 2
-      continue
-      ;;
-  esac
-  arguments+=("$1")
-  shift
+crate=''
+for ((position = 1; position <= $#; position++)); do
+  if [[ ${!position} == --crate-name ]]; then
+    next=$((position + 1))
+    crate=${!next}
+  fi
 done
-if [[ -n $output ]]; then
-  arguments+=(--out-dir "$output-checked/$crate")
+if [[ -z $crate ]]; then
+  exec rustdoc "$@"
 fi
-exec rustdoc "${arguments[@]}"
+env -0 >"$CAPSTAN_RUSTDOC_CALLS/$crate.environment"
+printf '%s\0' "$PWD" "$@" >"$CAPSTAN_RUSTDOC_CALLS/$crate.call"

@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 
 use crate::suites::Suites;
-use crate::{language, layers, modules, prerequisites, run, runbooks};
+use crate::test::programs;
+use crate::{docs, language, layers, modules, prerequisites, run, runbooks};
 
 /// Check: its name, the remedy for a failure, and the function that runs it.
 type Check = (&'static str, &'static str, fn() -> anyhow::Result<()>);
@@ -22,7 +23,7 @@ const CHECKS: [Check; 9] = [
         one_provider,
     ),
     ("lints", "cargo clippy --workspace --all-targets", lints),
-    ("docs", "cargo doc --workspace --no-deps", docs),
+    ("docs", "cargo doc --workspace --no-deps --document-private-items", docs::check),
     ("dependencies", "cargo deny check bans licenses sources", dependencies),
 ];
 
@@ -53,24 +54,12 @@ fn format() -> anyhow::Result<()> {
     run::shown(&mut run::cargo(&["fmt", "--all", "--check"])?)
 }
 
+/// Compiles everything with clippy's lints. The tests, the docs and `e2e` use what this has compiled.
 fn lints() -> anyhow::Result<()> {
-    run::shown(&mut run::cargo(&[
-        "clippy",
-        "--quiet",
-        "--locked",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ])?)
-}
-
-fn docs() -> anyhow::Result<()> {
-    let mut command =
-        run::cargo(&["doc", "--quiet", "--locked", "--workspace", "--no-deps", "--document-private-items"])?;
-    command.env("RUSTDOC", run::root()?.join("hack/xtask/rustdoc.sh"));
-    run::shown(command.env("RUSTDOCFLAGS", "-D warnings"))
+    let warnings = programs::build()?.warnings;
+    warnings.iter().for_each(|warning| eprintln!("{warning}"));
+    ensure!(warnings.is_empty(), "{} warnings", warnings.len());
+    Ok(())
 }
 
 /// Checks that rustls has one crypto provider. With two providers in one binary, rustls panics.

@@ -7,6 +7,7 @@ mod check;
 mod conformance;
 mod deb;
 mod dev;
+mod docs;
 mod e2e;
 mod fuzz;
 mod image;

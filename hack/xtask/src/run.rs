@@ -51,6 +51,17 @@ pub(crate) fn cargo(arguments: &[&str]) -> anyhow::Result<Command> {
     Ok(command)
 }
 
+/// Returns a cargo command that compiles the crates of the workspace with `clippy-driver`, which is rustc with clippy's
+/// lints.
+///
+/// All commands that build tests use it: the lints, the docs and the tests are then made from one compilation, which
+/// takes most of the time of CI. Cargo keeps the results of another compiler apart.
+pub(crate) fn linting_cargo(arguments: &[&str]) -> anyhow::Result<Command> {
+    let mut command = cargo(arguments)?;
+    command.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver");
+    Ok(command)
+}
+
 /// Runs a command and shows its output.
 pub(crate) fn shown(command: &mut Command) -> anyhow::Result<()> {
     let status =

@@ -366,7 +366,7 @@ fn installed(outcome: &mut Outcome) -> anyhow::Result<()> {
 /// Builds the test programs. Real nodes need only `capstan`.
 fn build(arguments: &Arguments) -> anyhow::Result<Vec<programs::Program>> {
     if arguments.only != Some(Part::Guests) {
-        return programs::build();
+        return Ok(programs::build()?.programs);
     }
     run::shown(&mut run::cargo(&["build", "--locked", "--bin", "capstan"])?)?;
     Ok(Vec::new())

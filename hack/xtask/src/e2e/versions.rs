@@ -23,7 +23,7 @@ const TEST: &str = "stored_form::hv_25_three_replicas_go_up_down_and_up_again_be
 /// Runs the test with a program of the last release.
 pub(super) fn run(previous: &Path) -> anyhow::Result<()> {
     let started = Instant::now();
-    let mut command = run::cargo(&["test", "--locked", "--workspace", "--test", PROGRAM, "--"])?;
+    let mut command = run::linting_cargo(&["test", "--locked", "--workspace", "--test", PROGRAM, "--"])?;
     command.args(["--ignored", "--exact", TEST]).env("CAPSTAN_PREVIOUS", previous);
     command.env("CAPSTAN_ETCD_CURRENT", prerequisites::current_etcd()?);
     let output = run::output(&mut command).context("two releases do not serve one etcd side by side")?;

@@ -28,8 +28,8 @@ const ALONE: [(&str, &str); 2] = [("tests-fuzz", "corpus"), ("apiserver-server",
 /// waits.
 const SCENARIOS: &str = "6";
 
-/// Number of tests of `guest` that run at the same time. They use half a core, and mostly wait.
-const GUESTS: &str = "3";
+/// Number of tests of `guest` that run at the same time. Three use half a core, because they mostly wait.
+const GUESTS: &str = "8";
 
 /// Number of failed programs whose failed tests run a second time, alone. Side by side, three programs and their servers
 /// may make one wait longer than it can bear; more than this is no accident.
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     prerequisites::swift()?;
     prerequisites::promtool()?;
     let (mut suites, started) = (Suites::new("test"), Instant::now());
-    let mut programs = programs::build()?;
+    let mut programs = programs::build()?.programs;
     suites.add("build", started.elapsed());
     eprintln!("ok      build ({:.1} s)", started.elapsed().as_secs_f64());
     programs.retain(|program| {

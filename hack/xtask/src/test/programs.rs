@@ -1,5 +1,6 @@
 //! Test programs: built by cargo, and run without it.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
@@ -29,27 +30,60 @@ impl Program {
     }
 }
 
+/// The test programs, and the warnings of the compiler and of clippy about the crates of the workspace.
+#[derive(Debug)]
+pub(crate) struct Build {
+    pub(crate) programs: Vec<Program>,
+    /// Each as the compiler renders it. Cargo keeps the warnings of what is up to date.
+    pub(crate) warnings: BTreeSet<String>,
+}
+
 /// Builds all test programs with one call of cargo, so that nothing is built twice. It also builds the binaries that
 /// these programs start, such as `capstan`.
-pub(crate) fn build() -> anyhow::Result<Vec<Program>> {
+///
+/// # Errors
+/// The programs cannot be built. The errors of the compiler are on standard error.
+pub(crate) fn build() -> anyhow::Result<Build> {
     let mut output = build_once(&[])?;
-    if !output.status.success() {
+    if !output.status.success() && errors(&output.stdout).is_empty() {
         // Two linkers at once need gigabytes. One that finds no memory or no space crashes without a reason.
         eprintln!("xtask: the build failed; once more, with one job. Memory and space:");
         show_resources();
         output = build_once(&["--jobs", "1"])?;
     }
     if !output.status.success() {
+        errors(&output.stdout).iter().for_each(|error| eprintln!("{error}"));
         bail!("the tests cannot be built ({})", output.status);
     }
-    let messages = String::from_utf8_lossy(&output.stdout);
-    Ok(messages.lines().filter_map(|line| program(&serde_json::from_str(line).ok()?)).collect())
+    let programs = messages(&output.stdout).filter_map(|message| program(&message)).collect();
+    Ok(Build { programs, warnings: diagnostics(&output.stdout, "warning") })
 }
 
 fn build_once(flags: &[&str]) -> anyhow::Result<Output> {
-    let mut command = run::cargo(&["test", "--locked", "--workspace", "--no-run"])?;
-    command.args(["--message-format", "json-render-diagnostics"]).args(flags);
+    let mut command = run::linting_cargo(&["test", "--locked", "--workspace", "--no-run"])?;
+    command.args(["--message-format", "json"]).args(flags);
     command.stdin(Stdio::null()).stderr(Stdio::inherit()).output().context("cargo cannot be run")
+}
+
+/// The messages of cargo, one on each line.
+fn messages(stdout: &[u8]) -> impl Iterator<Item = Value> {
+    stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())
+}
+
+fn errors(stdout: &[u8]) -> BTreeSet<String> {
+    diagnostics(stdout, "error")
+}
+
+/// The diagnostics of one level, once each: a library is compiled with its unit tests and without them.
+fn diagnostics(stdout: &[u8], level: &str) -> BTreeSet<String> {
+    let rendered = |message: Value| {
+        let text = |pointer: &str| message.pointer(pointer).and_then(Value::as_str);
+        // The message without a code counts the others.
+        let counts = message.pointer("/message/code").is_some_and(Value::is_null) && level == "warning";
+        let is_it = text("/reason")? == "compiler-message" && text("/message/level")? == level && !counts;
+        is_it.then(|| text("/message/rendered").map(str::to_owned)).flatten()
+    };
+    messages(stdout).filter_map(rendered).collect()
 }
 
 /// Shows the free memory and the free space of the target directory. That one of them cannot be shown is no failure.
@@ -82,7 +116,17 @@ fn package(id: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::package;
+    use super::{diagnostics, package};
+
+    #[test]
+    fn a_diagnostic_is_listed_once_and_their_count_is_not() {
+        let unused = r#"{"reason":"compiler-message","message":{"level":"warning","code":{"code":"unused"},"rendered":"a"}}"#;
+        let count = r#"{"reason":"compiler-message","message":{"level":"warning","code":null,"rendered":"2 warnings"}}"#;
+        let error = r#"{"reason":"compiler-message","message":{"level":"error","code":null,"rendered":"b"}}"#;
+        let stdout = [unused, unused, count, error, "no JSON"].join("\n");
+        assert_eq!(diagnostics(stdout.as_bytes(), "warning"), ["a".to_owned()].into());
+        assert_eq!(diagnostics(stdout.as_bytes(), "error"), ["b".to_owned()].into());
+    }
 
     #[test]
     fn both_forms_of_a_package_id_are_parsed() {
