@@ -38,6 +38,13 @@ pub(crate) struct Connection {
 impl ConnectionArguments {
     /// Creates a client. No request is sent yet.
     pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
+        let config = self.config().await?;
+        let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        Ok(Connection { client: client_of(config)?, namespace })
+    }
+
+    /// Reads the configuration of a client, with its limits of time.
+    pub(crate) async fn config(&self) -> Result<Config, Failure> {
         let mut config = match (&self.kubeconfig, &self.context) {
             (None, None) => Config::infer().await.map_err(|error| {
                 let failure = Failure::new(ExitCode::Unreachable, "no kubeconfig was found");
@@ -48,13 +55,7 @@ impl ConnectionArguments {
         };
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.read_timeout = Some(READ_TIMEOUT);
-        let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        let server = config.cluster_url.to_string();
-        let client = Client::try_from(config).map_err(|error| {
-            let failure = Failure::new(ExitCode::Unreachable, format!("cannot connect to {server}"));
-            failure.detail("file", chain(&error))
-        })?;
-        Ok(Connection { client, namespace })
+        Ok(config)
     }
 
     /// Creates a client for a command of another crate. No request is sent yet.
@@ -82,4 +83,13 @@ impl ConnectionArguments {
         let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         Config::from_custom_kubeconfig(read.map_err(&failure)?, &options).await.map_err(&failure)
     }
+}
+
+/// Creates a client. A plug-in for credentials in the kubeconfig runs now; no request is sent yet.
+pub(crate) fn client_of(config: Config) -> Result<Client, Failure> {
+    let server = config.cluster_url.to_string();
+    Client::try_from(config).map_err(|error| {
+        let failure = Failure::new(ExitCode::Unreachable, format!("cannot connect to {server}"));
+        failure.detail("file", chain(&error))
+    })
 }

@@ -67,12 +67,14 @@ impl Failure {
         self
     }
 
-    /// Creates the failure of a request. `name` is empty for a list, and `kind` is then a plural.
+    /// Creates the failure of a request. `name` is empty for a list, and `kind` is then a plural. `namespace` is empty for an
+    /// object of the cluster.
     pub(crate) fn api(verb: &str, kind: &str, namespace: &str, name: &str, error: &kube::Error) -> Self {
-        let object = if name.is_empty() {
-            format!("{kind} in namespace {namespace}")
-        } else {
-            format!("{kind} {namespace}/{name}")
+        let object = match (namespace, name) {
+            ("", "") => kind.to_owned(),
+            ("", name) => format!("{kind} {name}"),
+            (namespace, "") => format!("{kind} in namespace {namespace}"),
+            (namespace, name) => format!("{kind} {namespace}/{name}"),
         };
         let kube::Error::Api(status) = error else { return Self::unreachable(verb, &object, error) };
         let server = format!("{} {}", status.code, status.message.trim());
@@ -82,8 +84,11 @@ impl Failure {
                 format!("cannot {verb} {object}: the server does not accept the credentials"),
             )
             .next("use another kubeconfig, or another --context: the certificate or token may have expired"),
-            403 => Self::new(ExitCode::Failed, format!("cannot {verb} {object}: no permission"))
-                .next(format!("kubectl auth can-i --list -n {namespace}")),
+            403 => {
+                let scope = if namespace.is_empty() { String::new() } else { format!(" -n {namespace}") };
+                Self::new(ExitCode::Failed, format!("cannot {verb} {object}: no permission"))
+                    .next(format!("kubectl auth can-i --list{scope}"))
+            }
             404 if name.is_empty() => Self::new(
                 ExitCode::Failed,
                 format!("cannot {verb} {object}: the server does not serve this kind"),
@@ -180,6 +185,16 @@ mod tests {
             failure.to_string(),
             "error: cannot read Cluster team/prod: it does not exist\n  server    404 not found\nnext: kubectl get clusters --all-namespaces"
         );
+    }
+
+    #[test]
+    fn an_object_of_the_cluster_has_no_namespace() {
+        for (name, expected) in
+            [("r", "cannot read Request r: no permission"), ("", "cannot read Request: no")]
+        {
+            let failure = Failure::api("read", "Request", "", name, &answer(403, "no")).to_string();
+            assert!(failure.contains(expected) && failure.ends_with("can-i --list"), "{failure}");
+        }
     }
 
     #[test]

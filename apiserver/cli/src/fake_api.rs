@@ -17,7 +17,8 @@ pub(crate) struct FakeApi {
 }
 
 impl FakeApi {
-    /// Sets the answer of a path, which starts after `/namespaces/team/` and may have a label selector.
+    /// Sets the answer of a path, which starts after `/namespaces/team/` and may have a label selector. The path of an object
+    /// of the cluster is complete.
     pub(crate) fn answer(mut self, path: &str, code: u16, body: Value) -> Self {
         self.answers.insert(path.to_owned(), (code, body));
         self
@@ -45,7 +46,7 @@ impl FakeApi {
 
     fn respond(&self, request: &Request<Body>) -> Response<Body> {
         let uri = request.uri().to_string();
-        let (_, path) = uri.split_once("/namespaces/team/").unwrap();
+        let path = uri.split_once("/namespaces/team/").map_or(uri.as_str(), |(_, path)| path);
         let path =
             path.trim_end_matches(['?', '&']).replace("?&", "?").replace("%2F", "/").replace("%3D", "=");
         self.received.lock().unwrap().push(path.clone());

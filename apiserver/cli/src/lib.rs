@@ -17,7 +17,7 @@ pub use commands::explain::{ExplainArguments, advice, explain};
 pub use commands::explain_access::{ExplainAccessArguments, explain_access};
 pub use commands::host_status::{HostStatusArguments, host_status};
 pub use commands::kubeconfig::workload_kubeconfig;
-pub use commands::login::{KeystoneArguments, LoginCommand, OidcArguments, login};
+pub use commands::login::{CertArguments, KeystoneArguments, LoginCommand, OidcArguments, login};
 pub use commands::plan::{PlanArguments, PlanCommand, plan};
 pub use commands::why::{WhyArguments, why};
 pub use connect::ConnectionArguments;

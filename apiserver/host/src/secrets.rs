@@ -19,7 +19,7 @@ use crate::connection::is_silence;
 use crate::health::HostHealth;
 use crate::namespaces::HostNamespaces;
 use crate::write_back::OWNER;
-use cache::{Cache, Key, Refusal};
+use cache::{Aged, Cache, Key, Refusal};
 pub use copies::SecretCopies;
 use copies::{NoCopies, is_stale};
 pub use upkeep::{SecretReferences, SecretUsers};
@@ -138,13 +138,26 @@ impl HostSecrets {
     /// # Errors
     /// If it is unknown whether there is one, and if the host forbids to read it.
     pub async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, kube::Error> {
-        let own = self.own(namespace).get_opt(name).await?;
-        if own.as_ref().is_some_and(is_of_cluster) {
+        Ok(self.aged_secret(namespace, name).await?.map(|(secret, _)| secret))
+    }
+
+    /// Returns a Secret as [`secret`](Self::secret) does, with the time since the host has returned it. Zero for one of
+    /// Capstan's own store. If the time is over a few seconds, the Secret is a copy.
+    ///
+    /// # Errors
+    /// If it is unknown whether there is one, and if the host forbids to read it.
+    pub async fn aged_secret(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<(Secret, Duration)>, kube::Error> {
+        let own = self.own(namespace).get_opt(name).await?.map(|own| (own, Duration::ZERO));
+        if own.as_ref().is_some_and(|(own, _)| is_of_cluster(own)) {
             return Ok(own);
         }
         let key = (namespace.to_owned(), name.to_owned());
         let unknown = match self.host.answer(&key).await {
-            Ok(Some(secret)) if !is_copy(&secret) => return Ok(Some(secret)),
+            Ok((Some(secret), age)) if !is_copy(&secret) => return Ok(Some((secret, age))),
             Ok(_) => None,
             Err(error) if is_silence(&error) || is_unauthenticated(&error) => Some(error),
             Err(error) => return Err(error),
@@ -187,14 +200,14 @@ impl SharedReader {
     }
 
     /// Returns the host's Secret, as far as it is known now.
-    async fn answer(&self, key: &Key) -> Result<Option<Secret>, kube::Error> {
+    async fn answer(&self, key: &Key) -> Result<Aged, kube::Error> {
         if let Some(answer) = self.cache().fresh(key) {
-            return Ok(answer.secret);
+            return Ok(answer.aged());
         }
         // Another reader may have got the answer during the wait.
         let _permit = self.at_once.acquire().await;
         if let Some(answer) = self.cache().fresh(key) {
-            return Ok(answer.secret);
+            return Ok(answer.aged());
         }
         if self.cache().is_paused() {
             return self.last(key, unreachable_host(key)).await;
@@ -203,7 +216,7 @@ impl SharedReader {
             Ok(None) if !self.believes_absence(key) => self.last(key, unreachable_host(key)).await,
             Ok(secret) => {
                 self.keep(key, secret.clone()).await;
-                Ok(secret)
+                Ok((secret, Duration::ZERO))
             }
             Err(error) if is_silence(&error) || is_unauthenticated(&error) => {
                 tracing::warn!(%error, namespace = key.0, secret = key.1,
@@ -216,10 +229,10 @@ impl SharedReader {
     }
 
     /// Returns the last good answer, of this process or of an earlier one. Without one, returns `error`.
-    async fn last(&self, key: &Key, error: kube::Error) -> Result<Option<Secret>, kube::Error> {
+    async fn last(&self, key: &Key, error: kube::Error) -> Result<Aged, kube::Error> {
         let last = self.cache().last(key);
         let (secret, age) = match last {
-            Some(answer) => (answer.secret, answer.at.elapsed()),
+            Some(answer) => answer.aged(),
             None => match self.copies.read(&key.0, &key.1).await {
                 Some((secret, age)) => (Some(secret), age),
                 None => return Err(error),
@@ -227,7 +240,7 @@ impl SharedReader {
         };
         match secret {
             Some(secret) if is_stale(&secret, age) => Err(stale(key)),
-            secret => Ok(secret),
+            secret => Ok((secret, age)),
         }
     }
 
@@ -237,17 +250,17 @@ impl SharedReader {
     }
 
     /// Applies a refusal of the host to the copies.
-    async fn refused(&self, key: &Key, error: kube::Error) -> Result<Option<Secret>, kube::Error> {
+    async fn refused(&self, key: &Key, error: kube::Error) -> Result<Aged, kube::Error> {
         let is_believed = self.believes_absence(key);
         let refusal = self.cache().refuse(key, is_believed);
         match refusal {
-            Refusal::Kept(answer) => Ok(answer.secret),
+            Refusal::Kept(answer) => Ok(answer.aged()),
             // Of a copy of an earlier process, this is the first refusal.
             Refusal::NoAnswer => match self.copies.read(&key.0, &key.1).await {
                 Some((secret, age)) if !is_stale(&secret, age) => {
                     self.cache().adopt(key, secret.clone(), age);
                     self.cache().refuse(key, is_believed);
-                    Ok(Some(secret))
+                    Ok((Some(secret), age))
                 }
                 _ => Err(error),
             },

@@ -58,8 +58,8 @@ where
         RequestInfo::resolve(request.method(), request.uri().path(), query.flag("watch"), name.as_deref());
     let (version, head_only) = (request.version(), request.method() == http::Method::HEAD);
     let compressed = !info.is_long_running() && compression::is_wanted(request.headers());
-    let scope = open(server, &request, connection, &query, &info, &audit_id);
-    let mut scope = scope.traced(RequestTrace::begin(&audit_id));
+    let trace = RequestTrace::begin(&audit_id);
+    let mut scope = open(server, &request, connection, &query, &info, audit_id).traced(trace);
     let is_unclear = info.is_unclear();
     let refused = is_unclear.then(|| response::unclear(request.uri()));
     let refused = refused.or_else(|| availability::refusal_at_the_end(server, &info, connection, version));
@@ -83,7 +83,7 @@ where
     if !is_unclear {
         response::do_not_cache(&mut answer);
     }
-    audit_id::set(&mut answer, &audit_id);
+    audit_id::set(&mut answer, scope.audit_id());
     // A path that names no resource is refused before authentication.
     close_connection_if_due(server, connection, version, is_unclear || scope.is_known());
     scope.finish(answer, started.elapsed())
@@ -95,15 +95,15 @@ fn open<B>(
     connection: &Connection,
     query: &Query,
     info: &RequestInfo,
-    audit_id: &str,
+    audit_id: String,
 ) -> RequestScope {
     let key = SeriesKey::new(&server.parts.objects, (request.method(), request.headers()), info, query);
     let is_frequent = audit::is_frequent(info, connection.internal.is_some());
     let record = server.telemetry.audit.as_ref().map(|log| {
         let (head, policy) = ((request.uri(), request.headers()), log.policy());
-        audit::Record::new(audit_id, head, connection.address, info, (&policy, is_frequent))
+        audit::Record::new(&audit_id, head, connection.address, info, (&policy, is_frequent))
     });
-    RequestScope::open(&server.telemetry, &key, record)
+    RequestScope::open(&server.telemetry, audit_id, &key, record)
 }
 
 /// Returns the kind of a path, unless the path is one of its actions, whose bodies are of other kinds.
@@ -279,10 +279,13 @@ where
     let of_configurations = admission_filter::open(server, &info, &query, &body, &user, permissions.as_ref());
     let (certificate, address) = (connection.certificate.clone(), connection.address);
     let headers = head.headers;
+    // Only writes record it.
+    let audit_id = if info.is_read_only() { String::new() } else { scope.audit_id().to_owned() };
     let call = Call {
         headers,
         query,
         info,
+        audit_id,
         user,
         proxied,
         permissions,

@@ -26,7 +26,10 @@ pub use connection::tls::{NamedCertificate, ReloadableTls, TlsMaterial};
 pub use documents::{Identity, IssuerDocuments};
 pub use download_endpoint::{Download, DownloadEndpoint};
 pub use in_process::InProcess;
-pub use observe::audit::{AuditBackend, AuditFile, AuditLog, Level, Policy, QueueRoom, RoomPart, Stage};
+pub use observe::audit::{
+    AuditBackend, AuditChain, AuditFile, AuditLog, ChainKey, ChainLink, ChainedLine, CheckpointSink, Level,
+    Policy, QueueRoom, RoomPart, Stage,
+};
 pub use request::connection::Connection;
 pub use request::request_info::{RequestInfo, Subject};
 pub use response::body::ResponseBody;

@@ -20,6 +20,8 @@ pub struct Caller {
     pub uid: Option<String>,
     /// Further attributes.
     pub extra: BTreeMap<String, Vec<String>>,
+    /// Audit id of the request; empty if it is unknown.
+    pub audit_id: String,
 }
 
 /// Action that an authorizer allows or refuses.

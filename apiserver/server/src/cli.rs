@@ -1,10 +1,12 @@
 //! Command line of `capstan`, with its help texts.
 
+pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod ca;
 pub(crate) mod encryption;
 pub(crate) mod install;
 pub(crate) mod orphans;
+pub(crate) mod prune;
 
 pub(crate) use self::install::{
     DoctorArguments, InitArguments, JoinArguments, JoinTokenCommand, LeaveArguments, ResetArguments,
@@ -20,6 +22,7 @@ use apiserver_cli::{
 use apiserver_host::PolicyParameters;
 use clap::{ArgGroup, Args, Parser, Subcommand};
 
+pub(crate) use self::audit::{AuditCommand, AuditVerifyArguments};
 pub(crate) use self::backup::{
     BackupArguments, BackupCommand, DefragArguments, DowngradeArguments, MigrateArguments, RestoreArguments,
     StorageCommand, StoreArguments, StoreKind, UpgradeCommand, UpgradePlanArguments,
@@ -29,6 +32,7 @@ pub(crate) use self::ca::{
 };
 pub(crate) use self::encryption::{EncryptionCommand, EncryptionPromoteArguments};
 pub(crate) use self::orphans::OrphansArguments;
+pub(crate) use self::prune::PruneNamespacesArguments;
 
 /// Management plane for Kubernetes clusters on OpenStack: serves the Cluster API from one binary,
 /// with its own storage, endpoint and identities.
@@ -49,6 +53,8 @@ pub(crate) enum Command {
     ///   DATA/store.redb*       the objects, and the journal of the newest writes
     ///   DATA/pki/              the CA, the serving certificate and their keys
     ///   DATA/encryption.yaml   the key that encrypts Secrets: back it up
+    ///   DATA/audit/            the audit log
+    ///   DATA/audit.key         the key of the audit log, with audit.chain.enabled in --config: back it up
     ///
     /// Example: capstan serve --data-dir /var/lib/capstan --listen 192.0.2.10:7443
     #[command(verbatim_doc_comment)]
@@ -198,6 +204,9 @@ pub(crate) enum Command {
     /// Example: capstan orphans --kubeconfig admin.kubeconfig --clouds clouds.yaml --cloud prod -o json
     #[command(verbatim_doc_comment)]
     Orphans(OrphansArguments),
+    /// Verify the audit log, and create keys for it
+    #[command(subcommand)]
+    Audit(AuditCommand),
     /// Move all objects to another store, change the form in which this one has them, and maintain etcd
     #[command(subcommand)]
     Storage(StorageCommand),
@@ -340,6 +349,22 @@ pub(crate) enum HostCommand {
     /// Example: capstan host status --kubeconfig admin.kubeconfig
     #[command(verbatim_doc_comment)]
     Status(HostStatusArguments),
+    /// Delete the objects in namespaces that the host cluster does not have
+    ///
+    /// If a namespace was deleted while the host cluster could not reach Capstan, the objects in it stay.
+    /// The condition NamespacesGone of HostStatus names it. Without --yes, the command prints the objects
+    /// and changes nothing.
+    ///
+    /// With --yes, it deletes Clusters first, which take their Machines, networks and volumes along, and
+    /// then the rest. Run it again until it finds no object. It deletes nothing unless HostStatus has had
+    /// the state Up for two minutes. The user needs the verbs list and delete on all kinds of Capstan, and
+    /// get on namespaces and hoststatuses. With a kubeconfig of the host cluster, the command also reads
+    /// there that the namespace does not exist.
+    ///
+    /// Example: capstan host prune-namespaces --kubeconfig admin.kubeconfig
+    /// Example: capstan host prune-namespaces team-a --kubeconfig admin.kubeconfig --yes
+    #[command(verbatim_doc_comment)]
+    PruneNamespaces(PruneNamespacesArguments),
 }
 
 #[derive(Debug, Args)]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use apiserver_access::{Grant, LocalPolicy, User};
 use apiserver_host::HostSecrets;
@@ -218,7 +219,7 @@ impl<'a> Shared<'a> {
 
     fn secrets(&self, client: &Client) -> Arc<dyn SecretSource> {
         match &self.host {
-            Some(host) => Arc::new(Secrets(host.asking_as(client.clone()))),
+            Some(host) => secrets_of_host(host.asking_as(client.clone())),
             None => Arc::new(ApiSecrets(client.clone())),
         }
     }
@@ -241,6 +242,11 @@ impl<'a> Shared<'a> {
     }
 }
 
+/// Returns a reader of the host's Secrets as the source of a context.
+pub(crate) fn secrets_of_host(reader: HostSecrets) -> Arc<dyn SecretSource> {
+    Arc::new(Secrets(reader))
+}
+
 /// Secrets of the host and of our own store, as controllers read them.
 struct Secrets(HostSecrets);
 
@@ -257,6 +263,17 @@ impl SecretSource for Secrets {
             return Ok(None);
         }
         self.0.secret(namespace, name).await
+    }
+
+    async fn aged_secret(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<(Secret, Duration)>, kube::Error> {
+        if !is_object_name(name) {
+            return Ok(None);
+        }
+        self.0.aged_secret(namespace, name).await
     }
 
     async fn namespace(&self, name: &str) -> Result<Option<Namespace>, kube::Error> {
@@ -300,7 +317,8 @@ pub(crate) fn kinds(server: &ApiServer) -> Arc<[ServedKind]> {
     kinds.collect()
 }
 
-fn api_resource(resource: &Resource) -> ApiResource {
+/// Returns the names of a kind, as clients of the API need them.
+pub(crate) fn api_resource(resource: &Resource) -> ApiResource {
     ApiResource {
         group: resource.group.clone(),
         version: resource.version.clone(),

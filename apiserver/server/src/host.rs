@@ -235,6 +235,12 @@ impl Host {
         HostSecrets::with_copies(self.namespaces.clone(), own, Arc::new(copies))
     }
 
+    /// Returns a reader of the host's Secrets that neither keeps copies nor reads those of others: for a look at the
+    /// present state.
+    pub(crate) fn secrets_without_copies(&self, own: kube::Client) -> HostSecrets {
+        HostSecrets::new(self.connection.client(), self.connection.health(), own)
+    }
+
     /// Returns the registry with the state of the host as an object, if there is a host.
     pub(crate) fn observed(host: Option<&Self>, kinds: ObjectKinds) -> ObjectKinds {
         let Some(host) = host else { return kinds };

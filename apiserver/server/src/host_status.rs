@@ -88,7 +88,7 @@ impl HostStatusSource for HostObserver {
     fn object(&self) -> Value {
         let pinned = self.pin.uid();
         let replica = self.replica.clone();
-        let (mirrors, gone) = (self.mirrors(), self.gone.names());
+        let (mirrors, gone) = (self.mirrors(), self.gone.names(&self.namespaces));
         let facts = HostFacts::observe(&self.connection, pinned, mirrors, gone, replica, self.begun);
         // An entry is replaced as a whole, so a panic leaves no half state.
         let mut transitions = self.transitions.lock().unwrap_or_else(PoisonError::into_inner);

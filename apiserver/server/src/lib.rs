@@ -29,6 +29,7 @@ mod host_manifests;
 mod host_mirror;
 mod host_objects;
 mod host_outbox;
+mod host_prune;
 mod host_status;
 mod host_wait;
 mod host_watch;
@@ -105,6 +106,9 @@ pub fn run(
         cli::Command::Host(cli::HostCommand::Status(arguments)) => {
             Ok(apiserver_cli::host_status(&arguments)?)
         }
+        cli::Command::Host(cli::HostCommand::PruneNamespaces(arguments)) => {
+            host_prune::run(&arguments, assembly)
+        }
         cli::Command::Ca(command) => ca(&command),
         cli::Command::Encryption(command) => encryption(&command),
         cli::Command::Replicas(arguments) => replicas::run(&arguments),
@@ -115,6 +119,7 @@ pub fn run(
         cli::Command::Backup(arguments) => backup::run(&arguments),
         cli::Command::Restore(arguments) => backup::restore(&arguments),
         cli::Command::Orphans(arguments) => orphans::run(&arguments),
+        cli::Command::Audit(command) => audit::run(&command),
         cli::Command::Storage(command) => storage(&command),
         cli::Command::Init(arguments) => install::init(&arguments),
         cli::Command::Join(arguments) => install::join(&arguments),

@@ -1,28 +1,63 @@
 //! Planner of rollouts: the decisions of the controllers, for the verb `plan`. Every replica has it.
 
+use std::fmt;
 use std::sync::{Arc, Weak};
 
 use apiserver_access::User;
 use apiserver_http::{ApiServer, InProcess};
 use apiserver_registry::{PlanFailure, Planner};
 use async_trait::async_trait;
+use controllers_infrastructure::CloudConnector;
+use controllers_infrastructure_openstack::OpenStackConnector;
 use controllers_reconcilers::planner::{self, PlanError};
+use controllers_runtime::{ApiSecrets, ControllerContext, SecretSource};
 use kube::Client;
 use serde_json::Value;
 
-use crate::controllers;
+use crate::controllers::{self, CloudParts};
+use crate::host::Host;
 
 /// Planner that reads this process's own API.
-#[derive(Debug)]
 pub(crate) struct OwnPlanner {
     /// Not owned: the server owns the planner.
     server: Weak<ApiServer>,
+    /// Clouds whose quotas a plan reads; `None` in a process without controllers.
+    clouds: Option<PlannedClouds>,
+}
+
+impl fmt::Debug for OwnPlanner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnPlanner").finish_non_exhaustive()
+    }
+}
+
+/// Clouds whose quotas a plan reads. Their sessions are not those of the controllers, which end with a term.
+pub(crate) struct PlannedClouds {
+    connector: Arc<dyn CloudConnector>,
+    host: Option<Arc<Host>>,
+}
+
+impl PlannedClouds {
+    /// Creates the connections. None is open before the first plan.
+    pub(crate) fn new(parts: &CloudParts, host: Option<Arc<Host>>) -> Self {
+        let connector = OpenStackConnector::new(parts.allowed.clone()).with_metrics(parts.metrics.clone());
+        Self { connector: Arc::new(connector), host }
+    }
+
+    fn open(&self, context: ControllerContext) -> ControllerContext {
+        let own = context.client.clone();
+        let secrets: Arc<dyn SecretSource> = match &self.host {
+            Some(host) => controllers::secrets_of_host(host.secrets_without_copies(own)),
+            None => Arc::new(ApiSecrets(own)),
+        };
+        planner::with_clouds(context, Arc::clone(&self.connector), secrets)
+    }
 }
 
 impl OwnPlanner {
     /// Creates the planner of a server.
-    pub(crate) fn new(server: &Arc<ApiServer>) -> Self {
-        Self { server: Arc::downgrade(server) }
+    pub(crate) fn new(server: &Arc<ApiServer>, clouds: Option<PlannedClouds>) -> Self {
+        Self { server: Arc::downgrade(server), clouds }
     }
 }
 
@@ -33,6 +68,10 @@ impl Planner for OwnPlanner {
         let server = self.server.upgrade().ok_or_else(ending)?;
         let own = InProcess::new(Arc::clone(&server), User::controller(planner::IDENTITY));
         let context = planner::context(Client::new(own, "default"), controllers::kinds(&server));
+        let context = match &self.clouds {
+            Some(clouds) => clouds.open(context),
+            None => context,
+        };
         planner::plan(&context, kind, changed, stored).await.map_err(|error| match error {
             PlanError::Invalid(field, message) => PlanFailure::Invalid(field, message),
             PlanError::Unavailable(message) => PlanFailure::Unavailable(message),

@@ -229,9 +229,12 @@ wire! {
         }
     }
 
-    /// User who requested an operation.
+    /// User who requested an operation, and the request.
     RequestedBy {
         optional {
+            /// Audit id of the request, as in the audit log.
+            #[serde(rename = "auditID")]
+            audit_id: String,
             /// Groups of the user.
             #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
             groups: Vec<String>,

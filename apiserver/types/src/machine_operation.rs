@@ -47,6 +47,8 @@ wire! {
             conditions: Vec<Condition>,
             /// Name of the step in flight.
             current_step: String,
+            /// Term of the leader that last wrote this status: the revision of the write that took the Lease.
+            epoch: i64,
             /// Value of `metadata.generation` that the controller last processed.
             observed_generation: i64,
             /// Phase of the operation: Pending, Running, Complete, Failed or Cancelled.
@@ -75,6 +77,10 @@ wire! {
             finish_time: Time,
             /// Human-readable observation, e.g. the reason of a failure.
             message: String,
+            /// Seconds of the pauses of the step that have ended. They do not count for the time limit of a drain.
+            paused_seconds: i64,
+            /// Time at which the present pause of the step began. Unset: the step is not paused.
+            paused_since: Time,
             /// Request id that the cloud assigned to the call of this step.
             #[serde(rename = "requestID")]
             request_id: String,

@@ -1,5 +1,7 @@
 //! Cloud of one user: the implementation of every call of the `Cloud` trait.
 
+mod token_renewal;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,6 +10,7 @@ use controllers_infrastructure::*;
 
 use crate::lookups::Lookups;
 use crate::{compute, identity, image, load_balancer, network, quota, session::Session, share, tags, volume};
+use token_renewal::renewal;
 
 /// One user's access to one project in one region.
 #[derive(Debug)]
@@ -29,18 +32,6 @@ impl OpenStackCloud {
         let now = jiff::Timestamp::now().as_second();
         self.0.token_times().is_some_and(|(begin, end)| now >= renewal(begin, end))
     }
-}
-
-/// Time before the end of a token at which a new one is due at the latest. Unit: seconds.
-const RESERVE: i64 = 5 * 60;
-
-/// Returns when a new token is due: after 80 % of the life of the old one, or five minutes before its end, whichever is
-/// earlier. A token of a few minutes is used for 80 % of them.
-fn renewal(begin: i64, end: i64) -> i64 {
-    let life = end.saturating_sub(begin).max(0);
-    let most = begin.saturating_add(life.saturating_mul(4) / 5);
-    let reserve = end.saturating_sub(RESERVE);
-    if life > 2 * RESERVE { most.min(reserve) } else { most }
 }
 
 #[async_trait]
@@ -499,19 +490,5 @@ impl Cloud for OpenStackCloud {
 
     async fn delete_health_monitor(&self, id: &str) -> CloudResult<()> {
         load_balancer::delete_health_monitor(&self.0, id).await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn r4_6_a_token_is_renewed_after_most_of_its_life_or_five_minutes_before_its_end() {
-        // An hour, 20 minutes, 4 minutes, and one without a life.
-        for (end, due) in [(3600, 2880), (1200, 900), (240, 192), (0, 0)] {
-            assert_eq!(renewal(0, end), due, "{end}");
-            assert_eq!(renewal(1000, 1000 + end), 1000 + due, "{end}");
-        }
     }
 }

@@ -64,6 +64,7 @@ mod preflight;
 mod project;
 mod protection;
 mod queries;
+mod quota_forecast;
 mod remediation_urgency;
 mod replica_counts;
 mod replica_status;

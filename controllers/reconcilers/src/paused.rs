@@ -10,6 +10,9 @@ const ANNOTATION: [&str; 3] = ["f:metadata", "f:annotations", "f:cluster.x-k8s.i
 /// Field of a Cluster that is paused, as a path in the fields of a field manager.
 const FIELD: [&str; 2] = ["f:spec", "f:paused"];
 
+/// Words about an object with the annotation, after its kind.
+const BY_ANNOTATION: &str = "has the cluster.x-k8s.io/paused annotation";
+
 /// Returns the condition `Paused`, as upstream has it: always set, with all its causes. It also names the client that set
 /// each: a pause that a failed move left holds up everything, deletions included.
 pub(crate) fn condition<K: Resource<DynamicType = ()>>(
@@ -25,7 +28,7 @@ pub(crate) fn condition<K: Resource<DynamicType = ()>>(
             .map(|cluster| format!("Cluster spec.paused is set to true{}", author(cluster, &FIELD))),
         by_annotation.then(|| {
             let author = author(object, &ANNOTATION);
-            format!("{} has the cluster.x-k8s.io/paused annotation{author}", K::kind(&()))
+            format!("{} {BY_ANNOTATION}{author}", K::kind(&()))
         }),
     ]
     .into_iter()
@@ -36,6 +39,11 @@ pub(crate) fn condition<K: Resource<DynamicType = ()>>(
         false => (ConditionStatus::True, "Paused"),
     };
     Condition::new("Paused", status, reason, &causes.join(", "), now.clone())
+}
+
+/// Reports whether a condition `Paused` says that its own annotation pauses the object.
+pub(crate) fn is_by_annotation(condition: &Condition) -> bool {
+    condition.holds() && condition.message.contains(BY_ANNOTATION)
 }
 
 /// Returns the field manager that wrote a field last, in brackets; nothing if it is not known.
@@ -73,6 +81,7 @@ mod tests {
             }
             let found = condition(&object, Some(&cluster), &Time::default());
             assert_eq!((found.message.as_str(), found.holds()), (expected, !expected.is_empty()));
+            assert_eq!(is_by_annotation(&found), machine);
         }
     }
 

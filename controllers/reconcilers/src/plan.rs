@@ -62,9 +62,16 @@ pub(crate) struct Plan {
     pub steps: Vec<PlannedStep>,
     /// Reasons for which the steps are not made now.
     pub obstacles: Vec<String>,
+    /// Sentences about quotas that the steps will meet.
+    pub forecasts: Vec<String>,
 }
 
 impl Plan {
+    /// Reports whether a step makes a Machine.
+    pub(crate) fn creates(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, PlannedStep::Create(_)))
+    }
+
     /// Returns the object to send.
     pub(crate) fn object(&self, namespace: &str, name: &str) -> Value {
         let mut object = json!({
@@ -94,7 +101,7 @@ impl Plan {
         json!({
             "summary": summary(|effect| self.count(effect)),
             "machines": machines.collect::<Vec<_>>(), "steps": steps.collect::<Vec<_>>(),
-            "obstacles": self.obstacles,
+            "obstacles": self.obstacles, "forecasts": self.forecasts,
         })
     }
 }
@@ -173,9 +180,12 @@ mod tests {
         let plan = Plan {
             machines: vec![machine("a", Effect::Replace), machine("b", Effect::Keep)],
             steps: vec![PlannedStep::Create("x".to_owned()), PlannedStep::Delete("a".to_owned())],
-            obstacles: Vec::new(),
+            forecasts: vec!["it never fits".to_owned()],
+            ..Plan::default()
         };
         let object = plan.object("ns", "md");
+        assert!(plan.creates() && !Plan { steps: Vec::new(), ..plan.clone() }.creates());
+        assert_eq!((&object["obstacles"], &object["forecasts"]), (&json!([]), &json!(["it never fits"])));
         assert_eq!(
             object["summary"],
             json!({"keep": 1, "inPlace": 0, "replace": 1, "create": 0, "delete": 0})

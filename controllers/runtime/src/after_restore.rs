@@ -29,6 +29,18 @@ impl ControllerSettings {
         );
         Err(ReconcileError::waiting(REASON, message))
     }
+
+    /// Returns true if an object may be one of a backup, so that the cloud may have resources of it that its journal does
+    /// not name. An object counts if it was created before the restore, or in the half hour after it: the clock of the
+    /// command may be behind. All objects count while the record of the last restore cannot be read.
+    pub async fn may_be_restored(&self, created: Option<Timestamp>) -> bool {
+        let Some(record) = &self.restores else { return false };
+        match record.last().await {
+            Ok(None) => false,
+            Ok(Some(restore)) => created.is_none_or(|created| is_recent(restore, created)),
+            Err(_) => true,
+        }
+    }
 }
 
 /// Returns true for a restore within the last half hour. The clock of the command may be ahead.
@@ -78,6 +90,26 @@ mod tests {
             if let Some((reason, message)) = found {
                 assert!(reason == REASON && message.contains(expected), "{message}");
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn hv_35_objects_from_before_the_end_of_a_restore_may_lack_their_journals() {
+        let now = Timestamp::now();
+        let before = |minutes| Some(now - SignedDuration::from_mins(minutes));
+        for (record, created, expected) in [
+            (None, before(0), false),
+            (Some(Ok(None)), before(0), false),
+            (Some(Ok(before(60))), before(600), true),
+            (Some(Ok(before(60))), before(31), true),
+            (Some(Ok(before(60))), before(29), false),
+            (Some(Ok(before(60))), None, true),
+            (Some(Err("no etcd".to_owned())), before(0), true),
+        ] {
+            let case = format!("{record:?} {created:?}");
+            let restores = record.map(|record| -> Arc<dyn RestoreRecord> { Arc::new(Record(record)) });
+            let settings = ControllerSettings { restores, ..ControllerSettings::default() };
+            assert_eq!(settings.may_be_restored(created).await, expected, "{case}");
         }
     }
 }

@@ -2,14 +2,15 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
-use controllers_infrastructure::{Cloud, CloudConnector, CloudError, Connection, ErrorClass};
+use controllers_infrastructure::{Cloud, CloudConnector, CloudError, Connection, Credentials, ErrorClass};
 use controllers_workload::WorkloadClusters;
 use kube::Client;
 
 use crate::{
     ControllerSettings, EventHolds, Queues, ReconcileError, Recorder, SecretSource, ServedKind, ServerLists,
-    TermStart, read_credentials,
+    TermStart,
 };
 use apiserver_types::OpenStackIdentityReference;
 
@@ -68,11 +69,37 @@ impl ControllerContext {
         namespace: &str,
         identity: &OpenStackIdentityReference,
     ) -> Result<Connection, ReconcileError> {
-        let credentials = read_credentials(&self.client, self.secrets.as_ref(), namespace, identity).await?;
+        let (credentials, _) = self.credentials(namespace, identity).await?;
+        self.connect_with(namespace, identity, &credentials).await
+    }
+
+    /// Reads the credentials that an identity names, with the age of the copy of their Secret. Zero: it is no copy.
+    ///
+    /// # Errors
+    /// A cloud error that names the Secret or the identity and its error; the API's own.
+    pub async fn credentials(
+        &self,
+        namespace: &str,
+        identity: &OpenStackIdentityReference,
+    ) -> Result<(Credentials, Duration), ReconcileError> {
+        crate::credentials::read_aged(&self.client, self.secrets.as_ref(), namespace, identity).await
+    }
+
+    /// Connects to a cloud as [`connect`](Self::connect) does, with credentials that [`credentials`](Self::credentials)
+    /// has read.
+    ///
+    /// # Errors
+    /// The cloud's refusal of the login.
+    pub async fn connect_with(
+        &self,
+        namespace: &str,
+        identity: &OpenStackIdentityReference,
+        credentials: &Credentials,
+    ) -> Result<Connection, ReconcileError> {
         let source = crate::credentials::source(namespace, identity);
         let with_remedy = |error| with_remedy(error, namespace, identity);
         let Connection { cloud, refused } =
-            self.connector.connect_from(&source, &credentials).await.map_err(with_remedy)?;
+            self.connector.connect_from(&source, credentials).await.map_err(with_remedy)?;
         Ok(Connection { cloud, refused: refused.map(with_remedy) })
     }
 }

@@ -1,5 +1,7 @@
 //! Cloud credentials that an identity reference names.
 
+use std::time::Duration;
+
 use apiserver_types::{IdentityType, LabelSelector, OpenStackClusterIdentity, OpenStackIdentityReference};
 use controllers_infrastructure::{CloudError, Credentials, ErrorClass};
 use controllers_workload::drain::matches;
@@ -19,14 +21,27 @@ pub async fn read_credentials(
     namespace: &str,
     identity: &OpenStackIdentityReference,
 ) -> Result<Credentials, ReconcileError> {
+    Ok(read_aged(client, secrets, namespace, identity).await?.0)
+}
+
+/// Reads the credentials that an object in this namespace refers to, with the age of the copy of their Secret.
+///
+/// # Errors
+/// As of [`read_credentials`].
+pub(crate) async fn read_aged(
+    client: &Client,
+    secrets: &dyn SecretSource,
+    namespace: &str,
+    identity: &OpenStackIdentityReference,
+) -> Result<(Credentials, Duration), ReconcileError> {
     let secret = if identity.kind == Some(IdentityType::ClusterIdentity) {
         let (namespace, name) = shared(client, secrets, namespace, &identity.name).await?;
-        secrets.secret(&namespace, &name).await?
+        secrets.aged_secret(&namespace, &name).await?
     } else {
-        secrets.secret(namespace, &identity.name).await?
+        secrets.aged_secret(namespace, &identity.name).await?
     };
     let words = words(namespace, identity);
-    let Some(secret) = secret else {
+    let Some((secret, age)) = secret else {
         let message = format!(
             "{words} does not exist. Create it with a clouds.yaml that has the cloud {:?}",
             identity.cloud_name
@@ -41,7 +56,7 @@ pub async fn read_credentials(
     let cloud_name = identity.cloud_name.clone();
     let shared = (identity.kind == Some(IdentityType::ClusterIdentity)).then(|| identity.name.clone());
     let region = identity.region.clone();
-    Ok(Credentials { clouds_yaml, cloud_name, ca_certificate, region, identity: shared })
+    Ok((Credentials { clouds_yaml, cloud_name, ca_certificate, region, identity: shared }, age))
 }
 
 /// Names the place of credentials: whatever is written there, they are the credentials of the same objects.

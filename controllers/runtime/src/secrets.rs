@@ -1,6 +1,7 @@
 //! Secrets that controllers read and create.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt;
@@ -37,6 +38,19 @@ pub trait SecretSource: Send + Sync + Debug + 'static {
     /// # Errors
     /// The source cannot be read.
     async fn secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, kube::Error>;
+
+    /// Reads one Secret as [`secret`](Self::secret) does, with the age of the copy if a copy stands for it: the time since
+    /// its source has returned it. A source without copies reports zero.
+    ///
+    /// # Errors
+    /// The source cannot be read.
+    async fn aged_secret(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<(Secret, Duration)>, kube::Error> {
+        Ok(self.secret(namespace, name).await?.map(|secret| (secret, Duration::ZERO)))
+    }
 
     /// Reads one Namespace, whose labels decide on the use of shared credentials; `None` if it does not exist.
     ///

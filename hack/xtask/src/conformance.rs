@@ -1,5 +1,7 @@
 //! Command `cargo xtask conformance`: the conformance suite, its server and its recorder.
 
+mod authentication;
+
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -61,6 +63,8 @@ enum Task {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
+    /// Let a real kube-apiserver reload each authentication file, and write its errors to authentication/recorded.json
+    RecordAuthentication,
 }
 
 /// Part of the suite: a directory with cases, recorded results and known differences.
@@ -113,6 +117,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             let mut command = Command::new(&suite.program);
             command.arg("record-rbac").args(reference.target()).args(["--seed", &seed.to_string()]);
             run::shown(command.arg("--file").arg(suite.files.join("rbac/recorded.json")))
+        }
+        Task::RecordAuthentication => {
+            prerequisites::lab()?;
+            authentication::record(&tools(&suite)?, &suite.program, &suite.files.join("authentication"))
         }
     }
 }

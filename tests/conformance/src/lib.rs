@@ -5,6 +5,7 @@
 //! differences of Capstan with their reasons. See `docs/conformance.md`.
 
 mod audit;
+pub mod authentication;
 mod case;
 mod client;
 mod compare;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::{Args, Parser, Subcommand};
+use tests_conformance::authentication::{self, AuthenticationCase};
 use tests_conformance::rbac::{self, Recording, World};
 use tests_conformance::{Area, Client, KnownDifferences, ServeArguments, ServerUnderTest, Transcripts};
 
@@ -51,6 +52,18 @@ enum Command {
         /// Seed of the policies
         #[arg(long)]
         seed: u64,
+    },
+    /// Let a real kube-apiserver reload each authentication file, and record its errors
+    RecordAuthentication {
+        /// Authentication file of the running server
+        #[arg(long)]
+        live: PathBuf,
+        /// Log of the server, in JSON
+        #[arg(long)]
+        log: PathBuf,
+        /// The directory tests/conformance/authentication
+        #[arg(long)]
+        suite: PathBuf,
     },
 }
 
@@ -108,6 +121,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => tests_conformance::serve(&arguments),
         Command::Capstan { arguments } => tests_conformance::capstan(arguments),
         Command::Mint { dir } => tests_conformance::mint(&dir),
+        Command::RecordAuthentication { live, log, suite } => record_authentication(&live, &log, &suite),
         other => tokio::runtime::Runtime::new().map_err(Into::into).and_then(|it| it.block_on(run(other))),
     };
     match result {
@@ -121,7 +135,10 @@ fn main() -> ExitCode {
 
 async fn run(command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Serve(_) | Command::Capstan { .. } | Command::Mint { .. } => Ok(()),
+        Command::Serve(_)
+        | Command::Capstan { .. }
+        | Command::Mint { .. }
+        | Command::RecordAuthentication { .. } => Ok(()),
         Command::Establish(target) => tests_conformance::establish(&target.client()?).await,
         Command::Record(arguments) => record(&arguments).await,
         Command::Compare(arguments) => compare(&arguments).await,
@@ -184,6 +201,14 @@ async fn record_rbac(client: &Client, file: &Path, seed: u64) -> anyhow::Result<
     }
     recording.store(file)?;
     say(&format!("recorded the verdicts about {} policies in {}", worlds.len(), file.display()))
+}
+
+fn record_authentication(live: &Path, log: &Path, suite: &Path) -> anyhow::Result<()> {
+    let cases = AuthenticationCase::load(&suite.join("cases"))?;
+    let recorded = authentication::record(&cases, live, log)?;
+    let file = suite.join("recorded.json");
+    recorded.store(&file)?;
+    say(&format!("recorded the verdicts about {} authentication files in {}", recorded.len(), file.display()))
 }
 
 async fn record(arguments: &RunArguments) -> anyhow::Result<()> {

@@ -134,6 +134,7 @@ impl Controllers {
             workloads: Arc::clone(&workloads),
             clock: world.clock.clone(),
             queues: Queues::default(),
+            term,
             client,
         };
         Self {

@@ -6,18 +6,22 @@ use apiserver_access::User;
 use apiserver_http::{ApiServer, InProcess};
 use apiserver_registry::{PlanFailure, Planner};
 use async_trait::async_trait;
+use controllers_infrastructure::CloudConnector;
+use controllers_infrastructure_openstack::{AllowedEndpoints, OpenStackConnector};
 use controllers_reconcilers::planner::{self, PlanError};
+use controllers_runtime::ApiSecrets;
 use kube::Client;
 use serde_json::Value;
 
 /// Planner of a world.
 #[derive(Debug)]
-pub(crate) struct OwnPlanner(Weak<ApiServer>);
+pub(crate) struct OwnPlanner(Weak<ApiServer>, Arc<dyn CloudConnector>);
 
 impl OwnPlanner {
     /// Creates the planner of a server.
     pub(crate) fn new(server: &Arc<ApiServer>) -> Self {
-        Self(Arc::downgrade(server))
+        let connector = OpenStackConnector::new(AllowedEndpoints::with_loopback());
+        Self(Arc::downgrade(server), Arc::new(connector))
     }
 }
 
@@ -28,6 +32,8 @@ impl Planner for OwnPlanner {
         let server = self.0.upgrade().ok_or_else(ending)?;
         let own = InProcess::new(Arc::clone(&server), User::controller(planner::IDENTITY));
         let context = planner::context(Client::new(own, "default"), crate::running::kinds(&server));
+        let secrets = Arc::new(ApiSecrets(context.client.clone()));
+        let context = planner::with_clouds(context, Arc::clone(&self.1), secrets);
         planner::plan(&context, kind, changed, stored).await.map_err(|error| match error {
             PlanError::Invalid(field, message) => PlanFailure::Invalid(field, message),
             PlanError::Unavailable(message) => PlanFailure::Unavailable(message),

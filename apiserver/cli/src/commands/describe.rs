@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 
+use super::duration;
 use crate::connect::{Connection, ConnectionArguments};
 use crate::error::{ExitCode, Failure};
 use crate::objects::ClusterObjects;
@@ -58,7 +59,7 @@ pub struct DescribeClusterArguments {
     #[arg(short, long)]
     pub watch: bool,
     /// Longest time to follow with --watch, e.g. 30s or 10m
-    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration, requires = "watch")]
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = duration::parse, requires = "watch")]
     pub timeout: Duration,
     /// When to use colours
     #[arg(long, value_enum, default_value_t = ColorChoice::Auto)]
@@ -239,31 +240,4 @@ fn print(text: &str) -> Result<(), Failure> {
 
 fn unwritable(error: impl std::fmt::Display) -> Failure {
     Failure::new(ExitCode::Failed, format!("cannot write the output: {error}"))
-}
-
-/// Parses a duration, such as `30s`, `10m` or `2h`.
-fn duration(text: &str) -> Result<Duration, String> {
-    let error = || format!("{text:?} is not a duration such as 30s, 10m or 2h");
-    let unit = text.chars().last().ok_or_else(error)?;
-    let seconds: u64 = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3600,
-        _ => return Err(error()),
-    };
-    let number: u64 = text.trim_end_matches(unit).parse().map_err(|_| error())?;
-    number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(error)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_duration_has_a_number_and_a_unit() {
-        assert_eq!(duration("10m"), Ok(Duration::from_secs(600)));
-        for bad in ["", "10", "m", "-1s", "1.5h", "99999999999999999h"] {
-            assert!(duration(bad).is_err(), "{bad}");
-        }
-    }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod describe;
 pub(crate) mod download;
+mod duration;
 pub(crate) mod explain;
 pub(crate) mod explain_access;
 pub(crate) mod host_status;

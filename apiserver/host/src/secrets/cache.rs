@@ -26,6 +26,9 @@ const MOST: usize = 4096;
 /// Key of a Secret: namespace and name.
 pub(super) type Key = (String, String);
 
+/// Secret as the host last returned it, or that there is none; and the time since then.
+pub(super) type Aged = (Option<Secret>, Duration);
+
 #[derive(Default)]
 pub(super) struct Cache {
     answers: HashMap<Key, CachedSecret>,
@@ -36,11 +39,20 @@ pub(super) struct Cache {
 #[derive(Clone)]
 pub(super) struct CachedSecret {
     pub(super) at: Instant,
+    /// Age of the answer at `at`. It is over zero for a copy that is older than the clock of this machine.
+    age_before: Duration,
     pub(super) secret: Option<Secret>,
     /// Time of the first refusal since the answer.
     refused_at: Option<Instant>,
     /// Time at which the copy in the store was written.
     stored_at: Instant,
+}
+
+impl CachedSecret {
+    /// Returns the answer with its age.
+    pub(super) fn aged(self) -> Aged {
+        (self.secret, self.at.elapsed().saturating_add(self.age_before))
+    }
 }
 
 /// Effect of a refusal on the copy of a Secret.
@@ -100,7 +112,8 @@ impl Cache {
     pub(super) fn adopt(&mut self, key: &Key, secret: Secret, age: Duration) {
         let now = Instant::now();
         let at = now.checked_sub(age.max(LIFETIME)).unwrap_or(now);
-        let answer = CachedSecret { at, secret: Some(secret), refused_at: None, stored_at: at };
+        let age_before = age.saturating_sub(now.duration_since(at));
+        let answer = CachedSecret { at, age_before, secret: Some(secret), refused_at: None, stored_at: at };
         self.answers.insert(key.clone(), answer);
     }
 
@@ -122,7 +135,13 @@ impl Cache {
             }
             _ => None,
         };
-        let answer = CachedSecret { at: now, secret, refused_at: None, stored_at: stored_at.unwrap_or(now) };
+        let answer = CachedSecret {
+            at: now,
+            age_before: Duration::ZERO,
+            secret,
+            refused_at: None,
+            stored_at: stored_at.unwrap_or(now),
+        };
         self.answers.insert(key.clone(), answer);
         stored_at.is_none()
     }

@@ -1,5 +1,6 @@
 //! Tests of the host's Secrets and their copies.
 
+mod ages;
 mod keeping;
 
 use std::collections::HashMap;

@@ -223,6 +223,7 @@ impl Permissions for UserPermissions {
             groups: user.groups.clone(),
             uid: user.uid.clone(),
             extra: user.extra.clone(),
+            audit_id: String::new(),
         }
     }
 

@@ -23,6 +23,7 @@ use crate::response::{Deprecated, HttpResponse, StatusInfo};
 #[derive(Debug)]
 pub(crate) struct RequestScope {
     telemetry: Arc<Telemetry>,
+    audit_id: String,
     series: Arc<RequestSeries>,
     record: Option<Record>,
     is_known: bool,
@@ -39,9 +40,15 @@ pub(crate) struct RequestScope {
 }
 
 impl RequestScope {
-    pub(crate) fn open(telemetry: &Arc<Telemetry>, key: &SeriesKey, record: Option<Record>) -> Self {
+    pub(crate) fn open(
+        telemetry: &Arc<Telemetry>,
+        audit_id: String,
+        key: &SeriesKey,
+        record: Option<Record>,
+    ) -> Self {
         Self {
             telemetry: Arc::clone(telemetry),
+            audit_id,
             series: telemetry.metrics.series(key),
             record,
             is_known: false,
@@ -70,6 +77,11 @@ impl RequestScope {
     /// Returns the span of the request.
     pub(crate) const fn span(&self) -> &Span {
         self.trace.span()
+    }
+
+    /// Returns the audit id of the request.
+    pub(crate) fn audit_id(&self) -> &str {
+        &self.audit_id
     }
 
     pub(crate) fn series(&self) -> &RequestSeries {

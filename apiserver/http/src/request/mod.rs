@@ -33,6 +33,8 @@ pub(crate) struct Call {
     pub(crate) headers: HeaderMap,
     pub(crate) query: Query,
     pub(crate) info: RequestInfo,
+    /// Audit id of the request; empty for a read.
+    pub(crate) audit_id: String,
     pub(crate) user: Arc<User>,
     /// Set for a request through the host's front proxy.
     pub(crate) proxied: bool,
@@ -58,6 +60,7 @@ impl Call {
             groups: user.groups.clone(),
             uid: user.uid.clone(),
             extra: user.extra.clone(),
+            audit_id: self.audit_id.clone(),
         }
     }
 

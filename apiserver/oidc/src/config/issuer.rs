@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
-use reqwest::{Certificate, Url};
+use reqwest::{Certificate, Client, Url};
 use serde_json::json;
 
 use super::Issuer;
@@ -11,12 +11,15 @@ use super::Issuer;
 /// The only policy for audiences.
 const MATCH_ANY: &str = "MatchAny";
 
+/// Begin of every URL.
+const SCHEME: &str = "https://";
+
 pub(super) fn check(issuer: &Issuer, own: &[&str], path: &FieldPath, errors: &mut Vec<FieldError>) {
     url(issuer, own, &path.child("url"), errors);
     discovery_url(issuer, &path.child("discoveryURL"), errors);
     audiences(issuer, path, errors);
     let authority = &issuer.certificate_authority;
-    if !authority.is_empty() && certificates(authority).is_none() {
+    if !authority.is_empty() && !certificates(authority).is_some_and(are_valid) {
         let at = path.child("certificateAuthority");
         let detail = "data does not contain any valid RSA or ECDSA certificates";
         errors.push(FieldError::invalid(at, &json!("<omitted>"), detail));
@@ -31,6 +34,11 @@ pub(super) fn check(issuer: &Issuer, own: &[&str], path: &FieldPath, errors: &mu
 /// Returns the certificates of a PEM text, or `None` if there are none.
 pub(crate) fn certificates(pem: &str) -> Option<Vec<Certificate>> {
     Certificate::from_pem_bundle(pem.as_bytes()).ok().filter(|found| !found.is_empty())
+}
+
+/// Returns true if a client can trust these certificates. PEM may hold any other data.
+fn are_valid(certificates: Vec<Certificate>) -> bool {
+    Client::builder().tls_certs_only(certificates).build().is_ok()
 }
 
 fn url(issuer: &Issuer, own: &[&str], path: &FieldPath, errors: &mut Vec<FieldError>) {
@@ -59,14 +67,19 @@ fn discovery_url(issuer: &Issuer, path: &FieldPath, errors: &mut Vec<FieldError>
 /// Checks the form of a URL.
 fn form(text: &str, path: &FieldPath, errors: &mut Vec<FieldError>) {
     let mut refuse = |detail: &str| errors.push(FieldError::invalid(path.clone(), &json!(text), detail));
-    if !text.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("https://")) {
+    let (scheme, rest) = text.split_at_checked(SCHEME.len()).unwrap_or_default();
+    if !scheme.eq_ignore_ascii_case(SCHEME) {
         return refuse("URL scheme must be https");
+    }
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if let Some(detail) = repaired(rest, authority) {
+        return refuse(detail);
     }
     let url = match text.parse::<Url>() {
         Ok(url) => url,
         Err(error) => return refuse(&error.to_string()),
     };
-    if !url.username().is_empty() || url.password().is_some() {
+    if authority.contains('@') || !url.username().is_empty() || url.password().is_some() {
         refuse("URL must not contain a username or password");
     }
     if url.query().is_some_and(|query| !query.is_empty()) {
@@ -74,6 +87,21 @@ fn form(text: &str, path: &FieldPath, errors: &mut Vec<FieldError>) {
     }
     if url.fragment().is_some_and(|fragment| !fragment.is_empty()) {
         refuse("URL must not contain a fragment");
+    }
+}
+
+/// Returns the error of a URL that the parser would repair. Tokens must name the issuer exactly as the file does.
+fn repaired(rest: &str, authority: &str) -> Option<&'static str> {
+    let path = rest.split(['?', '#']).next().unwrap_or_default();
+    let is_escape = |after: &str| after.bytes().take(2).filter(u8::is_ascii_hexdigit).count() == 2;
+    if rest.contains(|letter: char| letter.is_ascii_control()) {
+        Some("URL must not contain control characters")
+    } else if authority.contains([' ', '\\']) {
+        Some("the host of the URL must not contain spaces or backslashes")
+    } else if !path.split('%').skip(1).all(is_escape) {
+        Some("each % in the URL must precede two hexadecimal digits")
+    } else {
+        None
     }
 }
 

@@ -69,7 +69,9 @@ fn prefixed(
                 let detail = "may not be specified when expression is set";
                 errors.push(FieldError::invalid(path.child("prefix"), &json!(prefix), detail));
             }
-            return mapping(&from.expression, path.child("expression"), errors);
+            let compiled = mapping(&from.expression, path.child("expression"), errors);
+            // With an error, the use of an address is not checked, as in kube-apiserver.
+            return compiled.filter(|_| from.prefix.is_none());
         }
     }
     None

@@ -1,5 +1,6 @@
 //! Authentication file: `apiserver.config.k8s.io AuthenticationConfiguration`, as kube-apiserver reads it.
 
+mod decode;
 mod expressions;
 mod issuer;
 mod mappings;
@@ -73,7 +74,8 @@ impl Anonymous {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AnonymousCondition {
-    /// Path, which is compared exactly.
+    /// Path, which is compared exactly. No request has an empty one.
+    #[serde(default)]
     pub path: String,
 }
 
@@ -170,8 +172,7 @@ impl Configuration {
     /// # Errors
     /// [`InvalidConfiguration`] with all errors of the fields.
     pub fn parse(text: &str, own_issuers: &[&str]) -> Result<Self, InvalidConfiguration> {
-        let file: File = serde_saphyr::from_str(text)
-            .map_err(|error| InvalidConfiguration(format!("strict decoding error: {error}")))?;
+        let file = decode::decode(text)?;
         let version = version(&file)?;
         let (authenticators, errors) = authenticators(file.jwt, own_issuers);
         let errors: Vec<_> = errors.into_iter().chain(file.anonymous.as_ref().and_then(anonymous)).collect();

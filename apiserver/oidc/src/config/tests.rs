@@ -1,5 +1,6 @@
 //! Tests of the authentication file: valid and invalid files. Verdicts and errors were compared with those of
-//! kube-apiserver 1.36.3, which started with the same files. Errors that name this server are ours.
+//! kube-apiserver 1.36.3, which started with the same files. Errors that name this server, and some of those about the
+//! form of a URL, are ours. `tests/conformance/authentication` has more files, with recorded verdicts.
 
 use super::*;
 
@@ -91,6 +92,10 @@ fn valid_files_are_read() {
         ("no authenticators", HEAD.to_owned()),
         ("an empty list", format!("{HEAD}jwt: []\n")),
         ("no anonymous requests", format!("{HEAD}anonymous: {{enabled: false}}\n")),
+        (
+            "an anonymous path that no request has",
+            format!("{HEAD}anonymous: {{enabled: true, conditions: [{{}}]}}\n"),
+        ),
         ("anonymous paths", format!("{HEAD}anonymous: {{enabled: true, conditions: [{{path: /livez}}]}}\n")),
     ] {
         assert_eq!(parse(&text).err(), None, "{case}");
@@ -114,6 +119,26 @@ fn an_invalid_issuer_is_refused_with_its_field() {
             "jwt[0].issuer.url: Invalid value: \"https://u:p@i.example\": URL must not contain a username or password",
         ),
         (
+            "{url: 'https://@i.example', audiences: [a]}",
+            "jwt[0].issuer.url: Invalid value: \"https://@i.example\": URL must not contain a username or password",
+        ),
+        (
+            "{url: 'https://i.example ', audiences: [a]}",
+            "jwt[0].issuer.url: Invalid value: \"https://i.example \": the host of the URL must not contain spaces or backslashes",
+        ),
+        (
+            "{url: 'https://i.example\\a', audiences: [a]}",
+            "jwt[0].issuer.url: Invalid value: \"https://i.example\\\\a\": the host of the URL must not contain spaces or backslashes",
+        ),
+        (
+            "{url: \"https://i.example/\\t\", audiences: [a]}",
+            "jwt[0].issuer.url: Invalid value: \"https://i.example/\\t\": URL must not contain control characters",
+        ),
+        (
+            "{url: 'https://i.example/%zz', audiences: [a]}",
+            "jwt[0].issuer.url: Invalid value: \"https://i.example/%zz\": each % in the URL must precede two hexadecimal digits",
+        ),
+        (
             "{url: 'https://i.example?a=b', audiences: [a]}",
             "jwt[0].issuer.url: Invalid value: \"https://i.example?a=b\": URL must not contain a query",
         ),
@@ -125,6 +150,14 @@ fn an_invalid_issuer_is_refused_with_its_field() {
             "{url: 'https://own.example', audiences: [a]}",
             "jwt[0].issuer.url: Invalid value: \"https://own.example\": URL must not overlap with disallowed issuers: [https://own.example]",
         ),
+    ] {
+        assert_eq!(errors(&format!("issuer: {issuer}")), expected);
+    }
+}
+
+#[test]
+fn another_invalid_field_of_an_issuer_is_refused_with_its_path() {
+    for (issuer, expected) in [
         (
             "{url: 'https://i.example', discoveryURL: 'https://i.example/', audiences: [a]}",
             "jwt[0].issuer.discoveryURL: Invalid value: \"https://i.example/\": discoveryURL must be different from URL",
@@ -135,6 +168,10 @@ fn an_invalid_issuer_is_refused_with_its_field() {
         ),
         (
             "{url: 'https://i.example', certificateAuthority: none, audiences: [a]}",
+            "jwt[0].issuer.certificateAuthority: Invalid value: \"<omitted>\": data does not contain any valid RSA or ECDSA certificates",
+        ),
+        (
+            "{url: 'https://i.example', certificateAuthority: \"-----BEGIN CERTIFICATE-----\\nAAAA\\n-----END CERTIFICATE-----\\n\", audiences: [a]}",
             "jwt[0].issuer.certificateAuthority: Invalid value: \"<omitted>\": data does not contain any valid RSA or ECDSA certificates",
         ),
         (
@@ -171,7 +208,7 @@ fn an_invalid_mapping_is_refused_with_its_field() {
         ("{}".to_owned(), "jwt[0].claimMappings.username: Required value: claim or expression is required".to_owned()),
         ("{username: {claim: sub}}".to_owned(), "jwt[0].claimMappings.username.prefix: Required value: prefix is required when claim is set. It can be set to an empty string to disable prefixing".to_owned()),
         ("{username: {claim: sub, expression: claims.sub}}".to_owned(), format!("jwt[0].claimMappings.username: Invalid value: \"\": {both}")),
-        ("{username: {expression: claims.sub, prefix: a}}".to_owned(), "jwt[0].claimMappings.username.prefix: Invalid value: \"a\": may not be specified when expression is set".to_owned()),
+        ("{username: {expression: claims.email, prefix: a}}".to_owned(), "jwt[0].claimMappings.username.prefix: Invalid value: \"a\": may not be specified when expression is set".to_owned()),
         ("{username: {claim: sub, prefix: ''}, groups: {claim: g}}".to_owned(), "jwt[0].claimMappings.groups.prefix: Required value: prefix is required when claim is set. It can be set to an empty string to disable prefixing".to_owned()),
         ("{username: {claim: sub, prefix: ''}, uid: {claim: a, expression: claims.a}}".to_owned(), format!("jwt[0].claimMappings.uid: Invalid value: \"\": {both}")),
         ("{username: {expression: claims.email}}".to_owned(), "jwt[0].claimMappings.username.expression: Invalid value: \"claims.email\": claims.email_verified must be used in claimMappings.username.expression or claimMappings.extra[*].valueExpression or claimValidationRules[*].expression when claims.email is used in claimMappings.username.expression".to_owned()),

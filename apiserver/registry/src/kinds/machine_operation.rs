@@ -101,9 +101,13 @@ fn descriptor_of(operation: &Value) -> Option<&'static ActionDescriptor> {
     ACTIONS.iter().find(|action| action.name == name)
 }
 
-/// Returns the caller in the form of `spec.requestedBy`.
+/// Returns the caller in the form of `spec.requestedBy`, with the audit id of the request.
 pub(crate) fn requested_by(caller: &Caller) -> Value {
-    json!({"username": caller.username, "groups": caller.groups})
+    let mut requested_by = json!({"username": caller.username, "groups": caller.groups});
+    if !caller.audit_id.is_empty() {
+        requested_by["auditID"] = json!(caller.audit_id);
+    }
+    requested_by
 }
 
 /// Validates that an operation has the parameters of its action and of no other action.
@@ -168,6 +172,14 @@ mod tests {
         MachineOperationStrategy.prepare(&mut upgrade, None);
         assert_eq!(upgrade["metadata"], Value::Null);
         assert_eq!(upgrade["spec"]["reboot"], Value::Null);
+    }
+
+    #[test]
+    fn am_12_an_operation_has_the_audit_id_of_the_request_that_made_it() {
+        let mut caller = Caller { username: "bob".to_owned(), ..Caller::default() };
+        assert_eq!(requested_by(&caller), json!({"username": "bob", "groups": []}));
+        caller.audit_id = "3c1f".to_owned();
+        assert_eq!(requested_by(&caller), json!({"auditID": "3c1f", "username": "bob", "groups": []}));
     }
 
     #[test]

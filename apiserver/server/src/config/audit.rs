@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use apiserver_http::{AuditFile, AuditLog, Stage};
+use apiserver_http::{AuditChain, AuditFile, AuditLog, ChainLink, Stage};
 use serde::Deserialize;
 
 use crate::audit::{Destination, Webhook};
@@ -46,6 +46,19 @@ pub(crate) struct Audit {
     pub(crate) policy_file: Option<PathBuf>,
     /// Webhook that gets all events, besides the file. Default: none.
     pub(crate) webhook: Option<AuditWebhook>,
+    /// Links between the lines, which `capstan audit verify` checks. Default: none.
+    pub(crate) chain: AuditLinks,
+}
+
+/// Settings of the links between the lines.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct AuditLinks {
+    /// True if each line has the annotation `capstan.dev/chain`. Default: false, because the lines then have the form of
+    /// upstream.
+    pub(crate) enabled: bool,
+    /// File with the audit key. Default: `audit.key` in the data directory, which the first start creates.
+    pub(crate) key_file: Option<PathBuf>,
 }
 
 /// Settings of the webhook of the audit log.
@@ -105,6 +118,7 @@ impl Default for Audit {
             omit_stages: None,
             policy_file: None,
             webhook: None,
+            chain: AuditLinks::default(),
         }
     }
 }
@@ -114,8 +128,10 @@ impl Audit {
         if self.max_size_megabytes == 0 {
             bail!("audit.maxSizeMegabytes: must be at least 1");
         }
-        if !self.enabled && (self.policy_file.is_some() || self.webhook.is_some()) {
-            bail!("audit.enabled: must be true if audit.policyFile or audit.webhook is set");
+        if !self.enabled && (self.policy_file.is_some() || self.webhook.is_some() || self.chain.enabled) {
+            bail!(
+                "audit.enabled: must be true if audit.policyFile, audit.webhook or audit.chain.enabled is set"
+            );
         }
         self.webhook.as_ref().map(AuditWebhook::destination).transpose()?;
         self.omitted().map(|_| ())
@@ -136,26 +152,64 @@ impl Audit {
         }
     }
 
-    /// Opens the audit log. Returns `None` if it is disabled.
+    /// Opens the audit log without links. Returns `None` if it is disabled.
     pub(crate) fn open(&self, data: &Path) -> anyhow::Result<Option<AuditLog>> {
         if !self.enabled {
             return Ok(None);
         }
-        let log = self.open_file(data)?;
-        let Some(webhook) = &self.webhook else { return Ok(Some(log)) };
-        let webhook = Webhook::start(webhook.destination()?).context("audit.webhook")?;
-        Ok(Some(log.with_webhook(Arc::new(webhook))))
+        let omitted = self.omitted()?;
+        let log = match self.file(data) {
+            None => AuditLog::to_stdout(omitted, None)?,
+            Some(path) => {
+                let file = AuditFile::open(&path, self.largest(), self.max_backups);
+                AuditLog::to_file(file.with_context(|| unwritable(&path))?, omitted)?
+            }
+        };
+        self.with_webhook(log).map(Some)
     }
 
-    fn open_file(&self, data: &Path) -> anyhow::Result<AuditLog> {
-        let omitted = self.omitted()?;
-        if self.path.as_deref() == Some(Path::new(STDOUT)) {
-            return Ok(AuditLog::to_stdout(omitted)?);
-        }
-        let path = self.path.clone().unwrap_or_else(|| data.join("audit/audit.log"));
-        let largest = self.max_size_megabytes.saturating_mul(1_000_000);
-        let file = AuditFile::open(&path, largest, self.max_backups)
-            .with_context(|| format!("audit.path: {} cannot be written", path.display()))?;
-        Ok(AuditLog::to_file(file, omitted)?)
+    /// Opens the file of a log with links, and returns it with the link of its last line. `None`: the log goes to standard
+    /// output.
+    pub(crate) fn open_chained_file(
+        &self,
+        data: &Path,
+    ) -> anyhow::Result<Option<(AuditFile, Option<ChainLink>)>> {
+        let Some(path) = self.file(data) else { return Ok(None) };
+        let file = AuditFile::open_chained(&path, self.largest(), self.max_backups);
+        file.with_context(|| unwritable(&path)).map(Some)
     }
+
+    /// Starts a log with links.
+    pub(crate) fn start_chained(
+        &self,
+        file: Option<AuditFile>,
+        chain: AuditChain,
+    ) -> anyhow::Result<AuditLog> {
+        let omitted = self.omitted()?;
+        let log = match file {
+            None => AuditLog::to_stdout(omitted, Some(chain))?,
+            Some(file) => AuditLog::to_chained_file(file, omitted, chain)?,
+        };
+        self.with_webhook(log)
+    }
+
+    fn with_webhook(&self, log: AuditLog) -> anyhow::Result<AuditLog> {
+        let Some(webhook) = &self.webhook else { return Ok(log) };
+        let webhook = Webhook::start(webhook.destination()?).context("audit.webhook")?;
+        Ok(log.with_webhook(Arc::new(webhook)))
+    }
+
+    /// Returns the path of the file; `None` for standard output.
+    fn file(&self, data: &Path) -> Option<PathBuf> {
+        let path = self.path.clone().unwrap_or_else(|| data.join("audit/audit.log"));
+        (path != Path::new(STDOUT)).then_some(path)
+    }
+
+    fn largest(&self) -> u64 {
+        self.max_size_megabytes.saturating_mul(1_000_000)
+    }
+}
+
+fn unwritable(path: &Path) -> String {
+    format!("audit.path: {} cannot be written", path.display())
 }

@@ -338,6 +338,7 @@ mod tests {
             ("tracing: {endpoint: 'https://a:4317'}", "tracing.caFile: is required"),
             ("tracing: {caFile: a}", "tracing.caFile: "),
             ("audit: {enabled: false, policyFile: a}", "audit.enabled: "),
+            ("audit: {enabled: false, chain: {enabled: true}}", "audit.enabled: "),
             ("audit: {webhook: {url: 'http://a'}}", "audit.webhook.url: "),
             ("audit: {webhook: {url: 'https://a', clientKeyFile: k}}", "audit.webhook.clientCertFile "),
             ("audit: {webhook: {url: 'https://a', batchMaxSize: 0}}", "audit.webhook.batchMaxSize: "),

@@ -15,7 +15,7 @@ use super::{all, hosted};
 /// Interval of the comparisons. A host that is up lets Capstan delete the objects before the namespace is gone.
 const INTERVAL: Duration = Duration::from_secs(600);
 
-/// Interval while a namespace is gone: an operator may be removing the objects.
+/// Interval while a namespace is gone, or nothing is known: an operator may be removing the objects.
 const SHORT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Pause after the host is up, in which the watch lists the namespaces.
@@ -26,9 +26,13 @@ const PAUSE: Duration = Duration::from_secs(5);
 pub(crate) struct GoneNamespaces(Arc<Mutex<Option<BTreeSet<String>>>>);
 
 impl GoneNamespaces {
-    /// Returns the names; `None` before the first comparison.
-    pub(crate) fn names(&self) -> Option<BTreeSet<String>> {
-        self.lock().clone()
+    /// Returns the names, except for those of namespaces that the host has again; `None` before the first comparison.
+    pub(crate) fn names(&self, namespaces: &HostNamespaces) -> Option<BTreeSet<String>> {
+        let mut names = self.lock().clone();
+        if let Some(names) = &mut names {
+            names.retain(|name| !namespaces.is_reported(name));
+        }
+        names
     }
 
     /// Compares the namespaces while the host is up. Never returns.
@@ -41,25 +45,29 @@ impl GoneNamespaces {
         loop {
             health.up().await;
             tokio::time::sleep(PAUSE).await;
-            if let Some(used) = used(objects).await
-                && let Some(found) = missing(used, namespaces).await
-            {
-                self.note(found);
-            }
-            let has_some = self.lock().as_ref().is_some_and(|names| !names.is_empty());
-            tokio::time::sleep(if has_some { SHORT_INTERVAL } else { INTERVAL }).await;
+            let found = match used(objects).await {
+                Some(used) => missing(used, namespaces).await,
+                None => None,
+            };
+            self.note(found);
+            let has_none = self.lock().as_ref().is_some_and(BTreeSet::is_empty);
+            tokio::time::sleep(if has_none { INTERVAL } else { SHORT_INTERVAL }).await;
         }
     }
 
-    pub(super) fn note(&self, found: BTreeSet<String>) {
+    /// Notes the result of a comparison. `None`: it was not possible. Then nothing is known, because an operator deletes the
+    /// objects in these namespaces.
+    pub(super) fn note(&self, found: Option<BTreeSet<String>>) {
         let mut known = self.lock();
-        if !found.is_empty() && known.as_ref() != Some(&found) {
+        if let Some(names) = found.as_ref().filter(|names| !names.is_empty())
+            && known.as_ref() != Some(names)
+        {
             tracing::warn!(
-                namespaces = ?found,
+                namespaces = ?names,
                 "the host cluster does not have namespaces with objects of Capstan; the objects stay"
             );
         }
-        *known = Some(found);
+        *known = found;
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<BTreeSet<String>>> {

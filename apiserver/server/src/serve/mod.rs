@@ -27,7 +27,7 @@ use self::started::Started;
 use self::traces::Traces;
 use crate::admission::AdmissionConfigurations;
 use crate::assembly::Assembly;
-use crate::audit::PolicyFile;
+use crate::audit::{Checkpoints, PolicyFile};
 use crate::authentication_file::AuthenticationFile;
 use crate::authorities::AuthorityKeeper;
 use crate::authorization_file::AuthorizationFile;
@@ -39,7 +39,7 @@ use crate::config::ServerConfiguration;
 use crate::controllers::ControllerParts;
 use crate::encryption_keys::EncryptionKeys;
 use crate::host::Host;
-use crate::planner::OwnPlanner;
+use crate::planner::{OwnPlanner, PlannedClouds};
 use crate::rbac::RbacPolicy;
 use crate::replicas::ReplicaRecord;
 use crate::service_accounts::TokenIssuer;
@@ -98,6 +98,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         issuers,
         admission,
         planner,
+        checkpoints,
     } = started;
     let signer = CertificateSigner::new(authority_store.clone(), authorities.known(), data.clone());
     let (uses, recorded_uses) = CertificateUses::new(authority_store);
@@ -108,22 +109,20 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let policy = RbacPolicy::default();
     let (authorizer, authorization) =
         direct_authorizer(configuration, &policy, host.as_deref(), &objects).await?;
+    let own_checks = checks(&tls, &encryption, &store, &authentication, &authorization);
     let parts = Parts {
         objects,
         authenticator: Arc::clone(&authenticator),
         authorizer,
         hosted_authorizer: hosted_authorizer(configuration, host.as_deref()),
         identity: Identity { git_version: version::git_version(), address: address.to_string() },
-        checks: [
-            hooks.checks(&policy),
-            admission.checks(),
-            checks(&tls, &encryption, &store, &authentication, &authorization),
-        ]
-        .concat(),
+        checks: [hooks.checks(&policy), admission.checks(), own_checks].concat(),
         supervisor: supervisor.clone(),
     };
     let server = Arc::new(ApiServer::with_settings(parts, settings));
-    let _ = planner.set(Arc::new(OwnPlanner::new(&server)));
+    let has_controllers = assembly.controllers && configuration.controllers.enabled;
+    let clouds = has_controllers.then(|| PlannedClouds::new(&cloud, host.clone()));
+    let _ = planner.set(Arc::new(OwnPlanner::new(&server, clouds)));
     let parts = ControllerParts {
         host: host.clone(),
         queues,
@@ -135,29 +134,36 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         backups,
         upkeep: upkeep.clone(),
     };
-    let running = (assembly.controllers && configuration.controllers.enabled)
-        .then(|| start_controllers(&server, parts, configuration, &store, &supervisor));
+    let running =
+        has_controllers.then(|| start_controllers(&server, parts, configuration, &store, &supervisor));
     announce(address, &data, &storage, &encryption.path());
     let certificates = tls.tls();
     let replica = upkeep.start(address.to_string(), server.objects(), &supervisor);
     let followers = Followers { uses: recorded_uses, authorities, signer, issuer, admission, replica };
-    followers.spawn(&server, &tls, &supervisor);
+    followers.spawn(&server, &tls, &supervisor, checkpoints.as_ref());
     supervise_roles(configuration, policy, &server, &supervisor, host.as_deref());
     supervise_access(&supervisor, authentication, authorization);
     let host = host.map(|host| (host, authenticator, Arc::clone(server.objects())));
     supervise(&supervisor, tls, encryption, store, host);
     apiserver_http::serve(server, listener, certificates, shutdown, GRACE).await;
-    end(running, audit).await;
+    end(running, audit, checkpoints).await;
     upkeep.result(&supervisor)
 }
 
 /// Waits for the controllers and writes the last lines of the audit log. The controllers stopped at the beginning of the
 /// shutdown, but give their lease back, too.
-async fn end(running: Option<tokio::sync::oneshot::Receiver<()>>, audit: Option<AuditLog>) {
+async fn end(
+    running: Option<tokio::sync::oneshot::Receiver<()>>,
+    audit: Option<AuditLog>,
+    checkpoints: Option<Checkpoints>,
+) {
     if let Some(running) = running {
         let _ = running.await;
     }
     audit.iter().for_each(AuditLog::flush);
+    if let Some(checkpoints) = checkpoints {
+        checkpoints.finish().await;
+    }
     tracing::info!("server stopped");
 }
 
@@ -197,7 +203,13 @@ struct Followers {
 }
 
 impl Followers {
-    fn spawn(self, server: &Arc<ApiServer>, tls: &TlsFiles, supervisor: &Supervisor) {
+    fn spawn(
+        self,
+        server: &Arc<ApiServer>,
+        tls: &TlsFiles,
+        supervisor: &Supervisor,
+        checkpoints: Option<&Checkpoints>,
+    ) {
         let shutdown = || supervisor.shutdown().clone();
         let server = || Arc::clone(server);
         let Self { uses, authorities, signer, issuer, admission, replica } = self;
@@ -205,6 +217,10 @@ impl Followers {
         supervisor.spawn("service manager", service_manager::report(shutdown()));
         supervisor.spawn("certificate revocations", revocations);
         supervisor.spawn("uses of certificates", uses.follow(server(), shutdown()));
+        if let Some(checkpoints) = checkpoints {
+            let following = checkpoints.clone().follow(authorities.answered(), shutdown());
+            supervisor.spawn("checkpoints of the audit log", following);
+        }
         supervisor.spawn("certificate authorities", authorities.follow(server(), shutdown()));
         supervisor.spawn("certificate signer", signer.follow(server(), shutdown()));
         supervisor.spawn("signing keys of service accounts", issuer.follow(shutdown()));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
-use apiserver_http::{DownloadEndpoint, Settings, Supervisor, TokenEndpoint};
+use apiserver_http::{AuditLog, DownloadEndpoint, Settings, Supervisor, TokenEndpoint};
 use apiserver_machinery::store::ObjectStore;
 use apiserver_oidc::{Issuers, KeyMetrics};
 use apiserver_registry::{Advice, PlannerSlot, with_advice, with_planner};
@@ -21,6 +21,7 @@ use super::upkeep::Upkeep;
 use super::{LISTEN, signals, stores};
 use crate::admission::AdmissionConfigurations;
 use crate::assembly::Assembly;
+use crate::audit::{self, Checkpoints};
 use crate::authorities::{AuthorityKeeper, AuthorityStore, Known};
 use crate::backup::{BackupMetrics, BackupService, Backups};
 use crate::bootstrap_data::BootstrapDataListener;
@@ -65,6 +66,8 @@ pub(super) struct Started {
     pub(super) issuers: Issuers,
     pub(super) admission: AdmissionConfigurations,
     pub(super) planner: PlannerSlot,
+    /// Keeper of the checkpoints of the audit log, if its lines have links.
+    pub(super) checkpoints: Option<Checkpoints>,
 }
 
 /// Returns the advice of the page of a reason.
@@ -79,9 +82,7 @@ impl Started {
     ) -> anyhow::Result<Self> {
         let begun = Instant::now();
         let data = configuration.data_directory()?;
-        pki::private_directory(&data)?;
-        let encryption = encryption::load(configuration.encryption_config_file.as_deref(), &data)?;
-        let encryption = EncryptionKeys::new(encryption);
+        let encryption = encryption_keys(configuration, &data)?;
         let (shutdown, force) = (CancellationToken::new(), CancellationToken::new());
         let supervisor = Supervisor::new(shutdown.clone());
         let mut metrics = Registry::default();
@@ -116,7 +117,8 @@ impl Started {
         let tls = sources.open()?;
         tls.register(&mut metrics);
         let issuer = issuer(configuration, &store, &encryption)?;
-        let mut settings = settings(configuration, &data, metrics, &force, &encryption, &issuer)?;
+        let (audit, checkpoints) = audit::open(configuration, &data, &store).await?;
+        let mut settings = settings(configuration, audit, metrics, &force, &encryption, &issuer)?;
         settings.token_endpoint = join_endpoint(configuration, &data, &store, &encryption);
         settings.download_endpoints = downloads(configuration, &data, &store, &encryption, &authority_store)?;
         supervisor.spawn_finite("signals", signals::shut_down(shutdown.clone(), force));
@@ -155,6 +157,7 @@ impl Started {
             issuers,
             admission,
             planner,
+            checkpoints,
         })
     }
 
@@ -172,6 +175,13 @@ impl Started {
         let address = listener.local_addr()?;
         Ok((listener, address))
     }
+}
+
+/// Creates the data directory if there is none, and returns the encryption keys in it.
+fn encryption_keys(configuration: &ServerConfiguration, data: &Path) -> anyhow::Result<EncryptionKeys> {
+    pki::private_directory(data)?;
+    let file = encryption::load(configuration.encryption_config_file.as_deref(), data)?;
+    Ok(EncryptionKeys::new(file))
 }
 
 /// Spawns the task that watches the space of etcd, if the server uses one. Returns the scheduled backups, if any.
@@ -255,7 +265,7 @@ fn downloads(
 
 fn settings(
     configuration: &ServerConfiguration,
-    data: &Path,
+    audit: Option<AuditLog>,
     metrics: Registry,
     force: &CancellationToken,
     encryption: &EncryptionKeys,
@@ -265,7 +275,7 @@ fn settings(
         reads_at_once: configuration.limits.reads_at_once,
         writes_at_once: configuration.limits.writes_at_once,
         has_host: configuration.host.is_some(),
-        audit: configuration.audit.open(data)?,
+        audit,
         goaway_chance: configuration.limits.goaway_chance,
         requires_use: configuration.identities.require_use,
         requires_secret_read: configuration.identities.require_secret_read,

@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::process::{Capstan, PATIENCE};
+use crate::process::{Capstan, PATIENCE, command};
 use crate::webhook_server::{Reply, WebhookServer};
 
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
@@ -123,6 +123,41 @@ async fn a_policy_decides_which_bodies_the_audit_log_has() {
     let secrets = of("create", "secrets");
     assert!(secrets.iter().all(|event| event["level"] == "Metadata"), "{text}");
     assert!(of("list", "configmaps").is_empty(), "the last rule omits them");
+}
+
+/// Starts a server whose audit log has links, and stops it.
+async fn run_with_links(data: &Path) {
+    let mut capstan = start(data, "  chain: {enabled: true}", "- {level: Metadata}");
+    capstan.ready().await;
+    capstan.signal("TERM");
+    assert_eq!(capstan.ended().await.code(), Some(0));
+}
+
+/// Verifies the audit log. Returns the exit code, and the output.
+async fn verify(data: &Path) -> (Option<i32>, String) {
+    let log = data.join("audit/audit.log").display().to_string();
+    let output = command(&["audit", "verify", "--data-dir", &data.display().to_string(), &log]).await;
+    (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn am_12_links_go_on_after_a_restart_and_the_checkpoint_shows_that_lines_are_missing() {
+    let data = tempfile::tempdir().unwrap();
+    for _ in 0..2 {
+        run_with_links(data.path()).await;
+        let (code, text) = verify(data.path()).await;
+        assert!(code == Some(0) && text.contains("checkpoints that agree: "), "{text}");
+    }
+    let log = data.path().join("audit/audit.log");
+    let lines = std::fs::read_to_string(&log).unwrap();
+    let lines: Vec<&str> = lines.split_inclusive('\n').collect();
+    let event: Value = serde_json::from_str(lines[0]).unwrap();
+    assert!(event["annotations"]["capstan.dev/chain"].is_string(), "{event}");
+    let half = lines.len() / 2;
+    std::fs::write(&log, lines[..half].concat()).unwrap();
+    let (code, text) = verify(data.path()).await;
+    let expected = format!("audit.log:{half}: lines are missing after this one: ");
+    assert!(code == Some(1) && text.contains(&expected), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

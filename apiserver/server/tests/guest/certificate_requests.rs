@@ -1,6 +1,7 @@
 //! Certificate signing requests, with a real server.
 
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use base64::Engine;
@@ -74,6 +75,60 @@ pub(crate) fn client(capstan: &Capstan, data: &Path, certificate: &str, key: &Ke
     capstan.client_of(Identity::of_certificate(data, certificate, &key.serialize_pem()))
 }
 
+/// Returns the command with which eve logs in by a certificate. The first of its servers does not answer.
+fn plug_in(capstan: &Capstan, data: &Path) -> Command {
+    let kubeconfig = capstan.kubeconfig(data, "capstan:admins");
+    let servers = format!("https://127.0.0.1:1,https://127.0.0.1:{}", capstan.port);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));
+    command.args(["login", "cert", "--before-outage", "7d", "--timeout", "60s", "--kubeconfig", &kubeconfig]);
+    command.args(["--server", &servers, "--certificate-authority"]).arg(data.join("pki/ca.crt"));
+    command.env("XDG_STATE_HOME", data).env("NO_COLOR", "1").env_remove("KUBERNETES_EXEC_INFO");
+    command
+}
+
+/// Returns the credential that the command prints for kubectl.
+fn credential(command: &mut Command) -> Value {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let printed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    printed["status"].clone()
+}
+
+/// Returns the names of the requests of logins.
+async fn logins(admin: &Client) -> Vec<String> {
+    let found: Value = serde_json::from_slice(&admin.get(REQUESTS).await.unwrap().body).unwrap();
+    let names = found["items"].as_array().unwrap().iter().map(|it| it["metadata"]["name"].as_str().unwrap());
+    names.filter(|name| name.starts_with("login-")).map(str::to_owned).collect()
+}
+
+/// Logs in by a certificate that an administrator approves, and keeps it for an outage.
+async fn logs_in(capstan: &Capstan, admin: &Client, data: &Path) {
+    let mut command = plug_in(capstan, data);
+    let login = tokio::task::spawn_blocking(move || (credential(&mut command), command));
+    let begun = Instant::now();
+    let name = loop {
+        if let Some(name) = logins(admin).await.pop() {
+            break name;
+        }
+        assert!(begun.elapsed() < PATIENCE && !login.is_finished(), "no request of the login");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    approve(admin, &name).await;
+    let (status, mut command) = login.await.unwrap();
+    let end: jiff::Timestamp = status["expirationTimestamp"].as_str().unwrap().parse().unwrap();
+    let left = end.as_second() - jiff::Timestamp::now().as_second();
+    assert!((6 * 86_400..7 * 86_400).contains(&left), "{left}");
+    let [certificate, key] =
+        ["clientCertificateData", "clientKeyData"].map(|field| status[field].as_str().unwrap());
+    let eve = capstan.client_of(Identity::of_certificate(data, certificate, key));
+    let me = send(&eve, "POST", SELF, &json!({}), 201).await;
+    let user = &me["status"]["userInfo"];
+    assert_eq!((&user["username"], &user["groups"][0]), (&json!("eve"), &json!("capstan:admins")));
+    command.env("KUBERNETES_EXEC_INFO", json!({"apiVersion": "client.authentication.k8s.io/v1"}).to_string());
+    assert_eq!(credential(&mut command), status, "the certificate is kept");
+    assert_eq!(logins(admin).await, [name]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_approved_request_gets_a_certificate_that_the_server_accepts() {
     let data = tempfile::tempdir().unwrap();
@@ -94,4 +149,5 @@ async fn an_approved_request_gets_a_certificate_that_the_server_accepts() {
         refused["status"]["conditions"][1]["message"].as_str().unwrap().contains("--break-glass"),
         "{refused}"
     );
+    logs_in(&capstan, &admin, data.path()).await;
 }

@@ -16,7 +16,7 @@ fn configure(data: &Path, issuer: &Issuer, rest: &str) -> PathBuf {
         "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n- issuer:\n    url: {}\n    \
          audiences: [capstan]\n    certificateAuthority: |\n      {ca}\n  claimMappings:\n    username: \
          {{expression: \"'oidc:' + claims.sub\"}}\n    groups: {{claim: groups, prefix: ''}}\n  \
-         userValidationRules:\n  - {{expression: \"user.username != 'oidc:mallory'\", message: no}}\n{rest}",
+         userValidationRules:\n  - {{expression: \"user.username != 'oidc:mallory'\", message: 'no'}}\n{rest}",
         issuer.url()
     );
     let [file, config] = ["authentication.yaml", "config.yaml"].map(|name| data.join(name));

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use controllers_infrastructure::CloudConnector;
-use controllers_runtime::{ControllerContext, Queues, SecretSource};
+use controllers_runtime::{ControllerContext, Queues, SecretSource, TermStart};
 use controllers_workload::WorkloadClusters;
 use jiff::Timestamp;
 use kube::Client;
@@ -25,6 +25,8 @@ pub struct OperationContext {
     pub clock: Arc<dyn Clock>,
     /// Metrics of queues.
     pub queues: Queues,
+    /// Begin of the term in which the controller runs.
+    pub term: TermStart,
 }
 
 impl Debug for OperationContext {
@@ -36,8 +38,8 @@ impl Debug for OperationContext {
 impl From<ControllerContext> for OperationContext {
     /// The same context, by the system's clocks.
     fn from(context: ControllerContext) -> Self {
-        let ControllerContext { client, connector, secrets, workloads, queues, .. } = context;
-        Self { client, connector, secrets, workloads, clock: Arc::new(SystemClock), queues }
+        let ControllerContext { client, connector, secrets, workloads, queues, term, .. } = context;
+        Self { client, connector, secrets, workloads, clock: Arc::new(SystemClock), queues, term }
     }
 }
 

@@ -1,15 +1,11 @@
 //! Cordon of the Machine's Node, and the annotation that says which operation began it.
 
-use controllers_workload::drain::is_cordoned;
+use controllers_workload::drain::{CORDONED_BY, is_cordoned};
 use controllers_workload::{describe, found};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::{Value, json};
-
-/// Annotation of a Node that an operation has cordoned: the uid of the operation, `/`, and the boot id at that time. A
-/// Node that its user has cordoned does not get it.
-const CORDONED_BY: &str = "capstan.dev/cordoned-by";
 
 /// State of a Node, as far as a cordon is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

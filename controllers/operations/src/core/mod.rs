@@ -15,5 +15,6 @@ pub(crate) mod report;
 pub(crate) mod restored;
 pub(crate) mod retention;
 pub(crate) mod run;
+pub(crate) mod step_pause;
 pub(crate) mod target;
 pub(crate) mod volatile_state;

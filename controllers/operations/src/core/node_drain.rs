@@ -17,6 +17,7 @@ use controllers_runtime::{ReconcileError, Requeue};
 use crate::core::cordon;
 use crate::core::decision::{Change, Outcome, StepUpdate};
 use crate::core::report;
+use crate::core::step_pause;
 use crate::core::target::Target;
 
 /// Step before the disruption.
@@ -86,8 +87,11 @@ pub(crate) async fn before(target: &Target) -> Result<Option<Requeue>, kube::Err
         return end(target, Outcome::stopped(&stop, "nothing was done to the server")).await.map(Some);
     }
     if let Some(why) = &target.paused {
-        report::note(target, Some(DRAIN), why).await?;
+        step_pause::begin(target, DRAIN, why).await?;
         return Ok(Some(Requeue::After(INTERVAL)));
+    }
+    if step_pause::end(target, DRAIN).await? {
+        return Ok(Some(Requeue::Now));
     }
     let (waiting, left) = match drain_once(target).await {
         Ok(DrainProgress::Done) => {
@@ -156,6 +160,25 @@ pub(crate) enum End {
     Now(Box<Outcome>),
 }
 
+/// Ends the cordon of an earlier operation after an upgrade that has not drained the Node. If the Node cannot be read,
+/// nothing is known of such a cordon, and the upgrade is complete all the same.
+async fn upgraded(target: &Target, outcome: Outcome) -> Outcome {
+    let is_upgraded = target.operation.spec.action == MachineAction::Upgrade
+        && outcome.phase == OperationPhase::Complete
+        && target.step(UNCORDON).is_none();
+    if !is_upgraded || target.machine.metadata.deletion_timestamp.is_some() {
+        return outcome;
+    }
+    let (Some(name), Ok(client)) = (node_name(&target.machine), workload(target)) else { return outcome };
+    let found = cordon::node(&client, name).await.ok().flatten();
+    let Some(node) = found.filter(cordon::is_marked) else { return outcome };
+    let update = match cordon::lift(&client, &node).await {
+        Ok(()) => StepUpdate::done(UNCORDON, "the cordon of an earlier operation has ended"),
+        Err(error) => uncordoned(Err(error)),
+    };
+    with(outcome, update)
+}
+
 /// Ends the cordon before an operation ends, unless the Machine is being deleted. After a success the Node must be Ready
 /// again first.
 ///
@@ -165,7 +188,7 @@ pub(crate) async fn after(target: &Target, outcome: Outcome) -> Result<End, kube
     let state = |name: &str| target.step(name).map(|step| step.state);
     let open = matches!(state(UNCORDON), Some(StepState::Pending | StepState::Running));
     if !open || matches!(state(DRAIN), None | Some(StepState::Pending)) {
-        return Ok(End::Now(Box::new(outcome)));
+        return Ok(End::Now(Box::new(upgraded(target, outcome).await)));
     }
     // The deletion drains the Node, too, and no pod must return to it before.
     if target.machine.metadata.deletion_timestamp.is_some() {
@@ -233,10 +256,9 @@ pub(crate) fn node_name(machine: &Machine) -> Option<&str> {
     machine.status.as_ref()?.node_ref.as_ref().map(|node| node.name.as_str())
 }
 
-/// Returns the time since the start of a step.
+/// Returns the time since the start of a step, without its pauses.
 pub(crate) fn elapsed(target: &Target, step: &str) -> Duration {
-    let started = target.step(step).and_then(report::started);
-    started.map(|since| report::elapsed(since, target.now)).unwrap_or_default()
+    target.step(step).map(|step| step_pause::elapsed(step, target.now)).unwrap_or_default()
 }
 
 /// Returns the time limit of a drain: that of the operation, else of the Machine, else one hour.

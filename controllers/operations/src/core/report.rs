@@ -6,6 +6,7 @@ use apiserver_types::{
     Condition, ConditionStatus, MachineOperation, MachineOperationStatus, OperationPhase, OperationResult,
     OperationStep, StepState, Time,
 };
+use controllers_runtime::TermStart;
 use jiff::Timestamp;
 use kube::api::PostParams;
 use kube::{Api, ResourceExt};
@@ -13,7 +14,7 @@ use kube::{Api, ResourceExt};
 use crate::core::context::OperationContext;
 use crate::core::decision::{Change, Outcome, StepUpdate};
 use crate::core::target::Target;
-use crate::core::{events, node_drain, rejoin};
+use crate::core::{events, node_drain, rejoin, step_pause};
 
 /// Longest message of a condition, as its schema has it. Unit: characters.
 const LONGEST_MESSAGE: usize = 32_768;
@@ -91,6 +92,21 @@ pub(crate) async fn note_on(
     put(context, operation, status, now).await
 }
 
+/// Changes a step of a running operation, unless it is so already. The condition has the message of the step.
+pub(crate) async fn change_step(
+    target: &Target,
+    name: &'static str,
+    change: impl FnOnce(&mut OperationStep) + Send,
+) -> Result<(), kube::Error> {
+    let mut status = target.operation.status.clone().unwrap_or_default();
+    let found = status.steps.iter_mut().flatten().find(|step| step.name == name);
+    let Some(step) = found else { return Ok(()) };
+    change(step);
+    let message = step.message.clone().unwrap_or_default();
+    conclude(&mut status, &target.operation, OperationPhase::Running, "Running", &message, target.now);
+    put(&target.context, &target.operation, status, target.now).await
+}
+
 /// Writes that the operation is pending, and the reason.
 pub(crate) async fn pend(
     context: &OperationContext,
@@ -134,6 +150,7 @@ pub(crate) async fn finish(
                 let complete = outcome.phase == OperationPhase::Complete;
                 step.state = if complete { StepState::Done } else { StepState::Failed };
                 step.finish_time.get_or_insert_with(|| stamp(now));
+                step_pause::close(step, now);
             }
             StepState::Done | StepState::Skipped | StepState::Failed => {}
         }
@@ -203,6 +220,7 @@ fn set(steps: &mut Vec<OperationStep>, update: &StepUpdate, now: Timestamp) {
     }
     if matches!(update.state, StepState::Done | StepState::Failed) {
         step.finish_time.get_or_insert_with(|| stamp(now));
+        step_pause::close(step, now);
     }
 }
 
@@ -266,9 +284,7 @@ async fn put(
     status: MachineOperationStatus,
     now: Timestamp,
 ) -> Result<(), kube::Error> {
-    if operation.status.as_ref() == Some(&status) {
-        return Ok(());
-    }
+    let Some(status) = in_term(operation.status.as_ref(), status, &context.term) else { return Ok(()) };
     let namespace = operation.namespace().unwrap_or_default();
     let api: Api<MachineOperation> = Api::namespaced(context.client.clone(), &namespace);
     let mut new = operation.clone();
@@ -276,6 +292,20 @@ async fn put(
     api.replace_status(&operation.name_any(), &PostParams::default(), &new).await?;
     events::publish(context, operation, &new, now).await;
     Ok(())
+}
+
+/// Returns a status that differs from the stored one, with the term of the leader that writes it. Another term alone is no
+/// difference, so that a new leader does not write every operation.
+fn in_term(
+    stored: Option<&MachineOperationStatus>,
+    new: MachineOperationStatus,
+    term: &TermStart,
+) -> Option<MachineOperationStatus> {
+    if stored == Some(&new) {
+        return None;
+    }
+    let epoch = term.number().and_then(|number| i64::try_from(number).ok());
+    Some(MachineOperationStatus { epoch, ..new })
 }
 
 #[cfg(test)]
@@ -294,5 +324,25 @@ mod tests {
         conclude(&mut status, &operation, phase, "DrainBlocked", &text, now);
         let lengths = status.conditions.iter().flatten().map(|it| it.message.chars().count());
         assert_eq!(lengths.max(), Some(LONGEST_MESSAGE));
+    }
+
+    #[test]
+    fn hv_02_a_status_names_the_term_of_the_leader_that_wrote_it() {
+        let pending = |epoch| MachineOperationStatus {
+            phase: Some(OperationPhase::Pending),
+            epoch,
+            ..MachineOperationStatus::default()
+        };
+        let stored = pending(Some(7));
+        let running = MachineOperationStatus { phase: Some(OperationPhase::Running), ..stored.clone() };
+        let epoch = |new: &MachineOperationStatus, term: &TermStart| {
+            in_term(Some(&stored), new.clone(), term).map(|status| status.epoch)
+        };
+        let next = TermStart::in_order(9);
+        assert_eq!(epoch(&running, &next), Some(Some(9)));
+        assert_eq!(epoch(&stored, &next), None, "a new leader alone changes nothing");
+        assert_eq!(epoch(&running, &TermStart::default()), Some(None), "a term without a number");
+        let first = in_term(None, pending(None), &next).map(|status| status.epoch);
+        assert_eq!(first, Some(Some(9)));
     }
 }

@@ -109,6 +109,11 @@ async fn an_upgrade_ends_the_cordon_of_an_earlier_action_and_a_reboot_does_not()
     let table = [
         (json!({"action": "Reboot", "reboot": {"type": "Hard"}}), Some(true)),
         (json!({"action": "Upgrade", "upgrade": {"version": "v1.30.0", "strategy": "Rebuild"}}), Some(false)),
+        (
+            json!({"action": "Upgrade",
+                "upgrade": {"version": "v1.30.0", "strategy": "Rebuild", "drain": false}}),
+            Some(false),
+        ),
     ];
     for (spec, expected) in table {
         let world = world();

@@ -3,7 +3,7 @@
 use apiserver_types::{MachineOperation, OperationPhase, PodTreatment, StepState};
 use serde_json::{Value, json};
 
-use crate::world::{MACHINE, World, message, path, phase, progress};
+use crate::world::{CLUSTER, MACHINE, World, message, path, phase, progress};
 
 fn world() -> World {
     let world = World::new(false);
@@ -89,6 +89,38 @@ async fn a_drain_by_force_deletes_the_pods_after_its_time_limit_and_an_event_lis
     assert_eq!((world.pods(), world.is_cordoned()), (Vec::new(), Some(true)));
     let (kind, text) = event(&world, "DrainNodeFailed");
     assert!(kind == "Warning" && text.contains("gave up the evictions: Pod ns/web"), "{kind} {text}");
+}
+
+#[tokio::test]
+async fn the_time_limit_of_a_drain_does_not_count_a_pause_of_the_cluster_or_of_the_machine() {
+    type Pause = fn(&World, bool);
+    let of_cluster: Pause = |world, paused| {
+        world.api.change(CLUSTER, |cluster| cluster["spec"]["paused"] = json!(paused));
+    };
+    let of_machine: Pause = |world, paused| {
+        let annotations = if paused { json!({"cluster.x-k8s.io/paused": ""}) } else { json!({}) };
+        world.api.change(MACHINE, |machine| machine["metadata"]["annotations"] = annotations);
+    };
+    for pause in [of_cluster, of_machine] {
+        let world = world();
+        world.run_pod("web", held());
+        world.request("op", drain(json!({"timeoutSeconds": 60})));
+        let is_refused = |operation: &MachineOperation| progress(operation).contains("cannot evict pod");
+        world.until("op", is_refused).await;
+        pause(&world, true);
+        let paused = world.until("op", |operation| progress(operation).contains("is paused")).await;
+        let step = paused.status.unwrap().steps.unwrap().remove(0);
+        assert!(step.name == "DrainNode" && step.paused_since.is_some(), "{step:?}");
+        world.pass_time(86_400);
+        pause(&world, false);
+        let goes_on = world.until("op", is_refused).await;
+        assert_eq!(phase(&goes_on), Some(OperationPhase::Running), "{}", message(&goes_on));
+        let failed = world.finish("op").await;
+        assert_eq!(failed.condition("Failed").unwrap().reason, "DrainBlocked");
+        let step = failed.status.unwrap().steps.unwrap().remove(0);
+        assert!(step.paused_seconds.is_some_and(|seconds| seconds >= 86_400), "{step:?}");
+        assert_eq!(step.paused_since, None);
+    }
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use apiserver_types::{MachineOperation, OperationPhase, StepState};
 use serde_json::{Value, json};
 
-use crate::world::{World, message, path, phase};
+use crate::world::{TERM, World, message, path, phase};
 
 fn reboot() -> Value {
     json!({"action": "Reboot", "reboot": {"type": "Hard"}})
@@ -27,6 +27,8 @@ async fn hv_35_an_operation_that_had_not_begun_in_the_backup_is_not_carried_out(
     // It was carried out after the backup.
     let done = world.finish("op").await;
     assert_eq!((phase(&done), world.nova().count("reboot")), (Some(OperationPhase::Complete), 1));
+    let term = done.status.and_then(|status| status.epoch).map(i64::unsigned_abs);
+    assert_eq!(term, Some(TERM), "HV-02: the status names the leader's term");
     world.restore("op", backup);
     let restored = world.finish("op").await;
     assert_eq!(phase(&restored), Some(OperationPhase::Failed));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use apiserver_types::{MachineOperation, OperationPhase};
 use controllers_infrastructure::{BlockDevice, Image, NewServer, NewVolume};
 use controllers_operations::{Clock, Controller, OperationContext};
-use controllers_runtime::{ApiSecrets, Queues, Requeue};
+use controllers_runtime::{ApiSecrets, Queues, Requeue, TermStart};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -28,6 +28,9 @@ const SECRETS: &str = "/api/v1/namespaces/ns/secrets/";
 
 /// Number of passes: more than any operation needs.
 const PASSES: usize = 500;
+
+/// Number of the term of all controllers.
+pub(crate) const TERM: u64 = 7;
 
 /// Clock that advances when a pass waits.
 #[derive(Debug, Default)]
@@ -148,6 +151,7 @@ impl World {
             workloads: Arc::clone(&self.workload.clusters),
             clock,
             queues: Queues::default(),
+            term: TermStart::in_order(TERM),
         })
         .with_restore(Some(Timestamp::from_second(self.restored.load(Ordering::SeqCst)).unwrap()))
     }

@@ -11,10 +11,11 @@ use kube::ResourceExt;
 use super::decide::{self, Step};
 use super::desired;
 use super::observe::{self, Observed};
-use super::replica::{Replica, managed_etcd};
+use super::replica::{Replica, desired_replicas, managed_etcd, surge};
 use super::workload_settings::Settings;
 use crate::blocked_drains::blocked_drains;
 use crate::plan::{Effect, Plan, PlannedMachine, PlannedStep, changed_fields, held_by};
+use crate::quota_forecast::{Forecaster, Surge};
 use crate::rollout_gate;
 
 /// Most steps per Machine.
@@ -26,6 +27,7 @@ const STEPS: usize = 4;
 /// The objects around it cannot be read.
 pub(crate) async fn plan(
     context: &ControllerContext,
+    forecaster: &Forecaster,
     changed: &KubeadmControlPlane,
     stored: &KubeadmControlPlane,
 ) -> Result<Plan, ReconcileError> {
@@ -36,7 +38,20 @@ pub(crate) async fn plan(
         Err(error) => return Err(error),
     };
     let observed = observe::observe(context, changed, cluster).await?;
-    Ok(planned(changed, stored, observed))
+    let (cluster, template) = (observed.cluster.clone(), observed.template.clone());
+    let mut plan = planned(changed, stored, observed);
+    if plan.creates() {
+        let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+        let surge = Surge {
+            reference: &changed.spec.machine_template.spec.infrastructure_ref,
+            template: template.as_ref(),
+            cluster: &cluster,
+            replicas: number(desired_replicas(changed)),
+            most: number(surge(changed)),
+        };
+        plan.forecasts.extend(forecaster.forecast(context, surge).await.line);
+    }
+    Ok(plan)
 }
 
 /// Returns the plan of a control plane that has no Cluster.
@@ -65,7 +80,7 @@ fn planned(changed: &KubeadmControlPlane, stored: &KubeadmControlPlane, mut obse
     for replica in &mut observed.replicas {
         settle(&mut replica.machine, changed);
     }
-    let wanted = super::replica::desired_replicas(changed);
+    let wanted = desired_replicas(changed);
     for _ in 0..(observed.replicas.len() + wanted + 1).saturating_mul(STEPS) {
         match decide::change(changed, &observed) {
             Step::Create(_, domain) => {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::node::NodeObservation;
 use super::observe::{Observed, Outcome, is_bootstrapped};
-use super::{FINALIZER, WAITING, deletion, node_metadata};
+use super::{FINALIZER, WAITING, deletion, ended_pauses, node_metadata};
 use crate::CLUSTER_NAME_LABEL;
 use crate::machine_labels;
 use crate::ownership::{self, Adoption};
@@ -196,7 +196,14 @@ fn node(machine: &Machine, observed: &Observed) -> Option<Value> {
     match &observed.node {
         // The next pass tries again.
         _ if observed.node_failure.is_some() => None,
-        NodeObservation::Found(node) => node_metadata::patch(machine, observed, node),
+        NodeObservation::Found(node) => {
+            let patch = node_metadata::patch(machine, observed, node);
+            let by = ended_pauses::cordoned_by(node);
+            if by.is_some() && by == observed.ends_cordon.as_deref() {
+                return Some(ended_pauses::uncordon(node, patch));
+            }
+            patch
+        }
         _ => None,
     }
 }

@@ -7,6 +7,7 @@ mod conditions;
 mod decide;
 mod deletion;
 mod deprecated;
+mod ended_pauses;
 mod fence;
 mod node;
 mod node_conditions;
@@ -34,6 +35,7 @@ use kube::{Api, ResourceExt};
 
 use act::Actor;
 use decide::Step;
+use ended_pauses::EndedPauses;
 use observe::Observed;
 use operations::Updates;
 use turns::Turns;
@@ -104,6 +106,7 @@ pub struct MachineReconciler {
     turns: Turns,
     updates: Arc<Updates>,
     retries: Retries,
+    pauses: EndedPauses,
 }
 
 impl MachineReconciler {
@@ -114,8 +117,8 @@ impl MachineReconciler {
 
     /// Creates a reconciler that knows of updates by MachineOperations.
     fn with(context: ControllerContext, updates: Arc<Updates>) -> Self {
-        let (attempts, turns, retries) = Default::default();
-        Self { context, attempts, turns, updates, retries }
+        let (attempts, turns, retries, pauses) = Default::default();
+        Self { context, attempts, turns, updates, retries, pauses }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -132,11 +135,14 @@ impl MachineReconciler {
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<Machine> = Api::namespaced(self.context.client.clone(), &namespace);
         let Some(mut machine) = api.get_opt(&object.name_any()).await? else {
-            self.retries.forget(&object.uid().unwrap_or_default());
+            let uid = object.uid().unwrap_or_default();
+            self.retries.forget(&uid);
+            self.pauses.forget(&uid);
             return Ok(None);
         };
         let mut observed = observe::observe(&self.context, &machine).await?;
         observed.update = self.updates.of(&machine);
+        observed.ends_cordon = self.pauses.ended_cordon(&self.context, &machine, &observed).await?;
         let (attempts, turns) = (&self.attempts, &self.turns);
         let actor = Actor { context: &self.context, api: &api, attempts, turns };
         let result = actor.work(&mut machine, &mut observed).await;

@@ -20,6 +20,7 @@ use crate::blocked_drains::blocked_drains;
 use crate::machine_labels::{DESIRED_REPLICAS, DISABLE_CREATE};
 use crate::machine_set::spread::{self, Spread};
 use crate::plan::{Effect, Plan, PlannedMachine, PlannedStep, changed_fields, held_by};
+use crate::quota_forecast::{Forecast, Forecaster, Surge};
 use crate::replica_status::{counts, is_deleting, is_unhealthy};
 use crate::rollout_gate;
 
@@ -32,6 +33,7 @@ const ROUNDS: usize = 4;
 /// The objects around it cannot be read.
 pub(crate) async fn plan(
     context: &ControllerContext,
+    forecaster: &Forecaster,
     mut changed: MachineDeployment,
     stored: &MachineDeployment,
 ) -> Result<Plan, ReconcileError> {
@@ -42,7 +44,30 @@ pub(crate) async fn plan(
             None => drop(changed.annotations_mut().remove(key)),
         }
     }
-    Ok(planned(&changed, stored, observed, Timestamp::now()))
+    let now = Timestamp::now();
+    let plan = planned(&changed, stored, observed.clone(), now);
+    let Some(cluster) = observed.cluster.as_ref().filter(|_| plan.creates()) else { return Ok(plan) };
+    let (limits, mut templates) = (decide::limits(&changed), observed.templates.iter());
+    let surge = Surge {
+        reference: &changed.spec.template.spec.infrastructure_ref,
+        template: templates.find(|it| it.field == "infrastructureRef").map(|it| &it.object),
+        cluster,
+        replicas: limits.replicas,
+        most: limits.surge,
+    };
+    let forecast = forecaster.forecast(context, surge).await;
+    Ok(foreseen(plan, forecast, |shortage| {
+        planned(&changed, stored, Observed { shortage, ..observed.clone() }, now)
+    }))
+}
+
+/// Adds a forecast to a plan. If not even one surplus Machine can ever fit, the plan is made again, for a project without
+/// room. Pure.
+fn foreseen(plan: Plan, forecast: Forecast, again: impl FnOnce(Option<String>) -> Plan) -> Plan {
+    let Forecast { line, is_full } = forecast;
+    let mut plan = if is_full { again(line.clone()) } else { plan };
+    plan.forecasts.extend(line);
+    plan
 }
 
 /// Simulates the rollout. Pure.
@@ -58,14 +83,15 @@ fn planned(
         .iter()
         .map(|missing| format!("{} {} does not exist. {}", missing.kind, missing.name, missing.remedy()));
     let hold = hold::hold(changed, &observed, now).map(|hold| hold.message);
-    // As the last pass found it: a plan does not connect to the cloud.
+    // As the last pass found it: the forecast knows limits alone.
     let short = quota::reported(stored).filter(|_| decide::is_surge_optional(changed)).map(str::to_owned);
     let quota = short.clone().into_iter().chain(quota::waiting(&observed));
     let unusable = observed.unusable.iter().cloned();
     let drains = blocked_drains(&observed.machines);
     let obstacles = held.into_iter().chain(missing).chain(unusable).chain(hold).chain(quota);
     let obstacles = obstacles.chain(drains).collect();
-    observed.shortage = short;
+    let foreseen = observed.shortage.take();
+    observed.shortage = short.or(foreseen);
     let before = observed.clone();
     let open = rollout_gate::without_window(changed.clone());
     observed.cluster = observed.cluster.map(rollout_gate::without_window);
@@ -79,7 +105,7 @@ fn planned(
         }
     }
     let machines = effects(changed, stored, &before, &model.steps, now);
-    Plan { machines, steps: model.steps, obstacles }
+    Plan { machines, steps: model.steps, obstacles, ..Plan::default() }
 }
 
 /// Model of a MachineDeployment with its sets and Machines.

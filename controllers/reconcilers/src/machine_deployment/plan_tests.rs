@@ -75,6 +75,35 @@ fn another_number_creates_or_deletes_and_the_same_keeps() {
     assert_eq!(effects, [Effect::Replace, Effect::Delete]);
 }
 
+/// Returns a MachineDeployment that replaces its Machines, of which so many may be missing.
+fn with_unavailable(unavailable: i32) -> MachineDeployment {
+    let mut changed = deployment("v2", 2);
+    let max_unavailable = Some(IntOrString::Int(unavailable));
+    let rolling_update = Some(RollingUpdate { max_unavailable, ..RollingUpdate::default() });
+    let strategy = Some(RolloutStrategy { rolling_update, ..RolloutStrategy::default() });
+    changed.spec.rollout = Some(MachineDeploymentRollout { strategy, ..Default::default() });
+    changed
+}
+
+#[test]
+fn a_surge_that_never_fits_is_named_before_a_first_try_and_left_out_if_the_rollout_can_do_without() {
+    let line = "spec.replicas 2 with maxSurge 1 can never fit the quota";
+    let with = |unavailable, is_full| {
+        let changed = with_unavailable(unavailable);
+        let observed = |shortage| Observed { shortage, ..observed("v1", &["a", "b"]) };
+        let forecast = Forecast { line: Some(line.to_owned()), is_full };
+        foreseen(plan(&changed, observed(None)), forecast, |short| plan(&changed, observed(short)))
+    };
+    let steps = [delete("a"), create("md-(new-1)"), delete("b"), create("md-(new-2)")];
+    let without_surge = with(1, true);
+    assert_eq!((&without_surge.steps[..], without_surge.obstacles.len()), (&steps[..], 0));
+    assert_eq!(without_surge.forecasts, [line]);
+    let needs_surge = with(0, true);
+    assert_eq!(needs_surge.steps.first(), Some(&create("md-(new-1)")));
+    assert_eq!(needs_surge.forecasts, [line]);
+    assert_eq!(with(1, false).steps, plan(&with_unavailable(1), observed("v1", &["a", "b"])).steps);
+}
+
 #[test]
 fn a_plan_goes_on_without_the_surge_that_had_no_room_and_says_so() {
     let line = "The rollout goes on without maxSurge: in project p, spec.flavor needs 4 cores, 1 left of 40";
@@ -82,11 +111,7 @@ fn a_plan_goes_on_without_the_surge_that_had_no_room_and_says_so() {
     let scaling_up = Condition::new("ScalingUp", ConditionStatus::True, "ScalingUp", line, Time::default());
     set_condition(stored.status.get_or_insert_default().conditions.get_or_insert_default(), scaling_up);
     let with = |unavailable| {
-        let mut changed = deployment("v2", 2);
-        let max_unavailable = Some(IntOrString::Int(unavailable));
-        let rolling_update = Some(RollingUpdate { max_unavailable, ..RollingUpdate::default() });
-        let strategy = Some(RolloutStrategy { rolling_update, ..RolloutStrategy::default() });
-        changed.spec.rollout = Some(MachineDeploymentRollout { strategy, ..Default::default() });
+        let changed = with_unavailable(unavailable);
         let now = Timestamp::from_second(100).unwrap();
         planned(&changed, &stored, observed("v1", &["a", "b"]), now)
     };

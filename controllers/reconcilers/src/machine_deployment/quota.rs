@@ -39,8 +39,7 @@ pub(super) fn waiting(observed: &Observed) -> Option<String> {
     Some(format!("{noun} {names} {verb} for quota: {text}"))
 }
 
-/// Returns the reported line about a rollout whose surplus Machine has no room. A plan, which does not connect to the
-/// cloud, repeats it.
+/// Returns the reported line about a rollout whose surplus Machine has no room. A plan repeats it.
 pub(super) fn reported(deployment: &MachineDeployment) -> Option<&str> {
     let mut lines = deployment.condition("ScalingUp")?.message.lines();
     lines.find_map(|line| {

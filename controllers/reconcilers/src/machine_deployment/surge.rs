@@ -119,6 +119,7 @@ mod tests {
     use apiserver_types::{
         Cluster, MachineDeploymentSpec, OpenStackIdentityReference, OpenStackMachineTemplateSpec,
     };
+    use controllers_runtime::ApiSecrets;
     use http::{Request, Response, StatusCode};
     use kube::Client;
     use kube::api::DynamicObject;
@@ -178,7 +179,9 @@ mod tests {
             *response.status_mut() = StatusCode::FORBIDDEN;
             async move { Ok::<_, kube::Error>(response) }
         });
-        let context = planner::context(Client::new(refused, "default"), Arc::default());
+        let client = Client::new(refused, "default");
+        let secrets = Arc::new(ApiSecrets(client.clone()));
+        let context = ControllerContext { secrets, ..planner::context(client, Arc::default()) };
         let (surge, deployment) = (Surge::default(), deployment("OpenStackMachineTemplate"));
         assert_eq!(surge.shortage(&context, &deployment, &observed()).await, None);
         let first = calls.load(Ordering::Relaxed);

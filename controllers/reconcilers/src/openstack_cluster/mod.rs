@@ -13,6 +13,7 @@ mod balancer;
 mod balancer_members;
 mod bastion;
 mod blockers;
+mod copied_credentials;
 mod csi_shares;
 mod csi_volumes;
 mod decide;

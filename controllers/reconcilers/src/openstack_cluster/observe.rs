@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use controllers_infrastructure::{
     Cloud, CloudError, FloatingIp, Network, NetworkQuery, Port, PortQuery, Router, SecurityGroup, Subnet,
@@ -71,6 +72,8 @@ pub(super) struct Observed {
     pub bastion: BastionView,
     /// Warnings of the pass: reasons and messages of Events.
     pub warnings: Vec<(&'static str, String)>,
+    /// Age of the copy of the credentials; zero if they are no copy, or if there are none.
+    pub credentials_age: Duration,
     /// Time at which the credentials end, if the cloud says so.
     pub credentials_expire_at: Option<String>,
     /// The credentials were accepted, or earlier ones.

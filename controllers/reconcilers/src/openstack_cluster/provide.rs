@@ -19,8 +19,8 @@ use super::drift::{self, Correction, Drift};
 use super::observe::{self, Observed};
 use super::report::{self, Ending};
 use super::{
-    BUILDING, DEGRADED, FINALIZER, OpenStackClusterReconciler, applied_rules, cluster_name, expiry, gateway,
-    quota_needs, rest, workload_notes, zones,
+    BUILDING, DEGRADED, FINALIZER, OpenStackClusterReconciler, applied_rules, cluster_name,
+    copied_credentials, expiry, gateway, quota_needs, rest, workload_notes, zones,
 };
 use crate::login::Login;
 use crate::lost_calls::LostCalls;
@@ -108,6 +108,7 @@ impl OpenStackClusterReconciler {
             end if observed.logged_in => expiry::report(object, end.as_deref(), Timestamp::now(), &now()),
             _ => None,
         };
+        copied_credentials::report(object, observed.credentials_age, &now());
         *object = write_status(api, &before, object).await?;
         if let Some(message) = expiry {
             self.context.events.record(object, Severity::Warning, expiry::EXPIRING, &message).await;
@@ -123,7 +124,10 @@ impl OpenStackClusterReconciler {
         observed: &mut Observed,
         is_at_rest: bool,
     ) -> Result<Duration, ReconcileError> {
-        let connection = self.connect(object).await?;
+        let (namespace, identity) = (object.namespace().unwrap_or_default(), &object.spec.identity_ref);
+        let (credentials, age) = self.context.credentials(&namespace, identity).await?;
+        observed.credentials_age = age;
+        let connection = self.context.connect_with(&namespace, identity, &credentials).await?;
         let cloud = connection.cloud;
         observed.logged_in = true;
         observed.refused = connection.refused;

@@ -81,6 +81,8 @@ pub(super) struct Observed {
     pub of_control_plane: bool,
     /// The machine was complete once; then its server is never created again.
     pub provisioned: bool,
+    /// The object may be from a backup without its journal: only the ownership tag shows which resources are the machine's.
+    pub by_tag_alone: bool,
     /// An operation has claimed the server.
     pub in_operation: bool,
     /// The machine is complete, and its Node is healthy.

@@ -287,18 +287,23 @@ pub(super) fn is_journal_lost(observed: &Observed, object: &OpenStackMachine) ->
 /// then identifies our resources, and their names are deterministic.
 pub(super) fn complete(observed: &mut Observed, object: &OpenStackMachine) {
     if observed.known_server.is_some() || is_journal_lost(observed, object) {
-        let (machine, cluster) = (Machine::default(), OpenStackCluster::default());
-        for volume in desired::volumes(object, &machine, &cluster) {
-            observed.journal.intend(names::VOLUME, &volume.name);
-        }
-        let name = object.metadata.name.clone().unwrap_or_default();
-        observed.journal.intend(names::SERVER, &name);
-        for (index, opts) in desired::ports(object).iter().enumerate() {
-            let name = desired::port_name(object, index, opts);
-            observed.journal.intend(names::PORT, &name);
-            if desired::is_trunk(object, opts) {
-                observed.journal.intend(names::TRUNK, &name);
-            }
+        intend_all(observed, object);
+    }
+}
+
+/// Adds entries for all resources that a machine can have, so that a pass looks for them.
+pub(super) fn intend_all(observed: &mut Observed, object: &OpenStackMachine) {
+    let (machine, cluster) = (Machine::default(), OpenStackCluster::default());
+    for volume in desired::volumes(object, &machine, &cluster) {
+        observed.journal.intend(names::VOLUME, &volume.name);
+    }
+    let name = object.metadata.name.clone().unwrap_or_default();
+    observed.journal.intend(names::SERVER, &name);
+    for (index, opts) in desired::ports(object).iter().enumerate() {
+        let name = desired::port_name(object, index, opts);
+        observed.journal.intend(names::PORT, &name);
+        if desired::is_trunk(object, opts) {
+            observed.journal.intend(names::TRUNK, &name);
         }
     }
 }

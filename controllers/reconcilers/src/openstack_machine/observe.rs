@@ -150,6 +150,7 @@ impl Observer<'_> {
                 observed.volumes.insert(wish.name.clone(), volume);
             }
         }
+        let by_tag_alone = observed.by_tag_alone;
         for spec in &desired.ports {
             if !observed.journal.has(names::PORT, &spec.name) {
                 continue;
@@ -161,7 +162,7 @@ impl Observer<'_> {
             // Those without the tag may be a user's, so they are no duplicates.
             rest.retain(|port| {
                 let requested = spec.description.as_ref() == Some(&port.description);
-                requested && port.network_id == spec.network_id && is_unclaimed(port)
+                !by_tag_alone && requested && port.network_id == spec.network_id && is_unclaimed(port)
             });
             let first = adopt(names::PORT, ours, &mut observed.duplicates);
             if let Some(port) = first.or_else(|| rest.into_iter().next()) {

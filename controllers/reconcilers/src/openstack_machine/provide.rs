@@ -40,9 +40,11 @@ impl OpenStackMachineReconciler {
         observed.project = project::check(object.annotations(), cloud.as_ref())?;
         let tag = objects.tag(object);
         let observer = Observer { cloud: &cloud, servers: &self.context.servers, tag: &tag };
-        let is_lost = !observed.provisioned && delete::is_journal_lost(&observed, object);
-        if is_lost {
-            delete::complete(&mut observed, object);
+        let is_journal_lost = !observed.provisioned && delete::is_journal_lost(&observed, object);
+        observed.by_tag_alone = !is_journal_lost && self.may_lack_journal(object, &observed).await;
+        let looks_for_all = is_journal_lost || observed.by_tag_alone;
+        if looks_for_all {
+            delete::intend_all(&mut observed, object);
         }
         observer.server(&mut observed, &object.name_any()).await?;
         provider_ids::check(&self.context.client, object, observed.server.as_ref(), &tag).await?;
@@ -52,7 +54,7 @@ impl OpenStackMachineReconciler {
         if decide::needs_parts(object, &desired, &observed) {
             observer.parts(&mut observed, &desired).await?;
         }
-        if is_lost {
+        if looks_for_all {
             observed.journal.forget_unknown();
         }
         self.reserve_quota(object, &cloud, &desired, &observed, needed.sizes.as_ref()).await?;
@@ -91,6 +93,16 @@ impl OpenStackMachineReconciler {
         };
         self.report(&actor, object, &observed, &result, association).await?;
         result.map(|waiting| Some(interval(waiting.as_ref(), &observed)))
+    }
+
+    /// Returns true if the cloud may have resources of the machine although its journal is empty: the object may be from a
+    /// backup that was written before the first entry.
+    async fn may_lack_journal(&self, object: &OpenStackMachine, observed: &Observed) -> bool {
+        if observed.provisioned || observed.known_server.is_some() || !observed.journal.entries().is_empty() {
+            return false;
+        }
+        let created = object.metadata.creation_timestamp.as_ref().map(|created| created.0);
+        self.context.settings.may_be_restored(created).await
     }
 
     /// Returns what is known without the cloud. A new machine waits for its cluster.

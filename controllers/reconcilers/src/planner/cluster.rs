@@ -10,6 +10,7 @@ use super::cluster_plan::{ClusterPlan, Rollout};
 use super::{PlanError, context, decoded};
 use crate::cluster_topology::{self, Owner, Preview, Refusal};
 use crate::plan::{Effect, held_by};
+use crate::quota_forecast::Forecaster;
 use crate::{kubeadm_control_plane, machine_deployment};
 
 /// Kind of the control planes that have a plan.
@@ -22,7 +23,11 @@ const WORKERS: &str = "MachineDeployment";
 ///
 /// # Errors
 /// The change cannot be made, or the objects around the Cluster cannot be read.
-pub(super) async fn plan(context: &ControllerContext, cluster: Cluster) -> Result<Value, PlanError> {
+pub(super) async fn plan(
+    context: &ControllerContext,
+    forecaster: &Forecaster,
+    cluster: Cluster,
+) -> Result<Value, PlanError> {
     let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
     let preview = match cluster.spec.topology.is_some() {
         true => of_topology(context, &cluster).await?,
@@ -35,16 +40,16 @@ pub(super) async fn plan(context: &ControllerContext, cluster: Cluster) -> Resul
     let context = context::with_objects(context, templates.iter().chain([&planned]));
     let mut plan = ClusterPlan { rollouts: Vec::new(), obstacles, ..ClusterPlan::default() };
     if let Some(owner) = &preview.control_plane {
-        match control_plane(&context, owner).await? {
+        match control_plane(&context, forecaster, owner).await? {
             Ok(rollout) => plan.rollouts.push(rollout),
             Err(obstacle) => plan.obstacles.push(obstacle),
         }
     }
     for owner in &preview.deployments {
-        plan.rollouts.push(deployment(&context, owner).await?);
+        plan.rollouts.push(deployment(&context, forecaster, owner).await?);
     }
     for gone in &preview.deleted {
-        plan.rollouts.push(deletion(&context, gone).await?);
+        plan.rollouts.push(deletion(&context, forecaster, gone).await?);
     }
     let Preview { objects, versions, steps, .. } = preview;
     Ok(ClusterPlan { objects, versions, steps, ..plan }.object(&namespace, &name))
@@ -102,6 +107,7 @@ fn metadata(template: &Value) -> Value {
 /// Returns the plan of a control plane, or why it has none.
 async fn control_plane(
     context: &ControllerContext,
+    forecaster: &Forecaster,
     owner: &Owner,
 ) -> Result<Result<Rollout, String>, PlanError> {
     let text = |field: &str| owner.planned.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -119,26 +125,34 @@ async fn control_plane(
         Some(stored) => decoded(stored.clone())?,
         None => planned.clone(),
     };
-    let plan = Box::pin(kubeadm_control_plane::plan(context, &planned, &stored)).await?;
+    let plan = Box::pin(kubeadm_control_plane::plan(context, forecaster, &planned, &stored)).await?;
     Ok(Ok(Rollout { kind: CONTROL_PLANE, name: planned.name_any(), plan }))
 }
 
-async fn deployment(context: &ControllerContext, owner: &Owner) -> Result<Rollout, PlanError> {
+async fn deployment(
+    context: &ControllerContext,
+    forecaster: &Forecaster,
+    owner: &Owner,
+) -> Result<Rollout, PlanError> {
     let planned: MachineDeployment = decoded(owner.planned.clone())?;
     let stored = match &owner.stored {
         Some(stored) => decoded(stored.clone())?,
         None => planned.clone(),
     };
     let name = planned.name_any();
-    let plan = Box::pin(machine_deployment::plan(context, planned, &stored)).await?;
+    let plan = Box::pin(machine_deployment::plan(context, forecaster, planned, &stored)).await?;
     Ok(Rollout { kind: WORKERS, name, plan })
 }
 
 /// Returns the plan of a MachineDeployment that is deleted.
-async fn deletion(context: &ControllerContext, gone: &MachineDeployment) -> Result<Rollout, PlanError> {
+async fn deletion(
+    context: &ControllerContext,
+    forecaster: &Forecaster,
+    gone: &MachineDeployment,
+) -> Result<Rollout, PlanError> {
     let mut none = gone.clone();
     none.spec.replicas = Some(0);
-    let mut plan = Box::pin(machine_deployment::plan(context, none, gone)).await?;
+    let mut plan = Box::pin(machine_deployment::plan(context, forecaster, none, gone)).await?;
     for machine in &mut plan.machines {
         machine.effect = Effect::Delete;
         machine.reasons = vec!["The worker group leaves the topology".to_owned()];

@@ -1,12 +1,15 @@
-//! Context of a plan: it reads, and it neither writes nor connects to anything else.
+//! Context of a plan: it reads, and writes nothing. It connects to clouds that refuse changes, or to none.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use controllers_infrastructure::{Cloud, CloudConnector, CloudError, CloudResult, Credentials, ErrorClass};
+use controllers_infrastructure::{
+    Cloud, CloudConnector, CloudError, CloudResult, Connection, Credentials, ErrorClass,
+};
 use controllers_runtime::{
-    ApiSecrets, ControllerContext, NoEventHolds, Queues, Recorder, ServedKind, ServerLists, TermStart,
+    ApiSecrets, ControllerContext, NoEventHolds, Queues, Recorder, SecretSource, ServedKind, ServerLists,
+    TermStart,
 };
 use controllers_workload::{WorkloadClusters, WorkloadConnector, WorkloadError};
 use http::header::CONTENT_TYPE;
@@ -19,16 +22,17 @@ use super::IDENTITY;
 use crate::templates;
 
 /// Refusal of a connection.
-const NO_CONNECTION: &str = "a plan connects to nothing";
+const NO_CONNECTION: &str = "this process makes no such connection for a plan";
 
 /// Returns the context of a plan. `client` has the identity [`IDENTITY`], and `kinds` are all that the API serves.
 ///
-/// Writes are refused unless they are dry runs. So are connections to clouds and to workload clusters.
+/// Writes are refused unless they are dry runs. So are connections to workload clusters. Without [`with_clouds`], so are
+/// connections to clouds, and reads of Secrets, which may be those of a host cluster.
 pub fn context(client: Client, kinds: Arc<[ServedKind]>) -> ControllerContext {
     let client = without_writes(client);
     ControllerContext {
         connector: Arc::new(NoCloud),
-        secrets: Arc::new(ApiSecrets(client.clone())),
+        secrets: Arc::new(ApiSecrets(without_requests())),
         servers: Arc::new(ServerLists::default()),
         workloads: Arc::new(WorkloadClusters::new(Arc::new(NoWorkloads))),
         events: Recorder::new(client.clone(), IDENTITY),
@@ -39,6 +43,18 @@ pub fn context(client: Client, kinds: Arc<[ServedKind]>) -> ControllerContext {
         term: TermStart::default(),
         client,
     }
+}
+
+/// Returns the same context with the clouds of this connector, for the forecasts of quotas. `secrets` is the source of
+/// their credentials. The clouds refuse changes, and a new context reads all anew.
+#[must_use]
+pub fn with_clouds(
+    context: ControllerContext,
+    connector: Arc<dyn CloudConnector>,
+    secrets: Arc<dyn SecretSource>,
+) -> ControllerContext {
+    let servers = Arc::clone(&context.servers);
+    ControllerContext { connector: Arc::new(ReadingConnector { connector, servers }), secrets, ..context }
 }
 
 /// Returns a context in which these objects exist, whatever is stored. Reads of a single object see them, lists do not.
@@ -79,10 +95,17 @@ fn without_writes(client: Client) -> Client {
         async move {
             match writes_nothing(&request) {
                 true => client.send(request).await,
-                false => Ok(refusal()),
+                false => Ok(refusal("a plan writes nothing")),
             }
         }
     });
+    Client::new(service, "default")
+}
+
+/// Returns a client that passes on nothing.
+fn without_requests() -> Client {
+    let service =
+        tower::service_fn(|_: Request<Body>| async { Ok::<_, kube::Error>(refusal(NO_CONNECTION)) });
     Client::new(service, "default")
 }
 
@@ -91,10 +114,10 @@ fn writes_nothing(request: &Request<Body>) -> bool {
     request.method() == Method::GET || query.split('&').any(|pair| pair == "dryRun=All")
 }
 
-fn refusal() -> Response<Body> {
+fn refusal(message: &str) -> Response<Body> {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": 403,
-        "reason": "Forbidden", "message": "a plan writes nothing",
+        "reason": "Forbidden", "message": message,
     });
     response(StatusCode::FORBIDDEN, status.to_string())
 }
@@ -114,6 +137,25 @@ struct NoCloud;
 impl CloudConnector for NoCloud {
     async fn connect(&self, _: &Credentials) -> CloudResult<Arc<dyn Cloud>> {
         Err(CloudError::new(ErrorClass::Forbidden, "connect", NO_CONNECTION))
+    }
+}
+
+/// Connector to clouds that refuse changes.
+#[derive(Debug)]
+struct ReadingConnector {
+    connector: Arc<dyn CloudConnector>,
+    servers: Arc<ServerLists>,
+}
+
+#[async_trait]
+impl CloudConnector for ReadingConnector {
+    async fn connect(&self, credentials: &Credentials) -> CloudResult<Arc<dyn Cloud>> {
+        Ok(self.servers.at_rest(&self.connector.connect(credentials).await?))
+    }
+
+    async fn connect_from(&self, source: &str, credentials: &Credentials) -> CloudResult<Connection> {
+        let Connection { cloud, refused } = self.connector.connect_from(source, credentials).await?;
+        Ok(Connection { cloud: self.servers.at_rest(&cloud), refused })
     }
 }
 
@@ -168,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_plan_connects_to_no_cloud_and_to_no_workload_cluster() {
+    async fn a_plan_connects_to_no_cloud_by_itself_and_to_no_workload_cluster() {
         let credentials = Credentials {
             clouds_yaml: String::new(),
             cloud_name: "prod".to_owned(),
@@ -179,6 +221,8 @@ mod tests {
         let error = NoCloud.connect(&credentials).await.unwrap_err();
         assert!(error.to_string().contains(NO_CONNECTION), "{error}");
         let error = NoWorkloads.client(b"kubeconfig").await.err().unwrap();
+        assert!(error.to_string().contains(NO_CONNECTION), "{error}");
+        let error = context(echo(), Arc::default()).secrets.secret("team", "openrc").await.unwrap_err();
         assert!(error.to_string().contains(NO_CONNECTION), "{error}");
     }
 

@@ -10,8 +10,9 @@ use kube::ResourceExt;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub use context::context;
+pub use context::{context, with_clouds};
 
+use crate::quota_forecast::Forecaster;
 use crate::{kubeadm_control_plane, machine_deployment};
 
 /// Identity that reads the objects around a planned change, and makes the dry runs.
@@ -40,6 +41,9 @@ pub const RULES: &[PolicyRule] = &[
         verbs: PolicyRule::READ,
     },
     PolicyRule::USE_IDENTITIES,
+    // Credentials of the cloud, whose quotas decide on a forecast. They are not watched.
+    PolicyRule::SECRETS,
+    PolicyRule { groups: &[""], resources: &["namespaces"], verbs: &["get"] },
 ];
 
 /// Reason for which there is no plan.
@@ -68,17 +72,20 @@ pub async fn plan(
     changed: Value,
     stored: Value,
 ) -> Result<Value, PlanError> {
+    let forecaster = Forecaster::default();
     match kind {
-        "Cluster" => Box::pin(cluster::plan(context, decoded(changed)?)).await,
+        "Cluster" => Box::pin(cluster::plan(context, &forecaster, decoded(changed)?)).await,
         "MachineDeployment" => {
             let changed: MachineDeployment = decoded(changed)?;
             let (namespace, name) = (changed.namespace().unwrap_or_default(), changed.name_any());
-            let plan = Box::pin(machine_deployment::plan(context, changed, &decoded(stored)?)).await?;
+            let stored = decoded(stored)?;
+            let plan = Box::pin(machine_deployment::plan(context, &forecaster, changed, &stored)).await?;
             Ok(plan.object(&namespace, &name))
         }
         "KubeadmControlPlane" => {
             let changed: KubeadmControlPlane = decoded(changed)?;
-            let plan = Box::pin(kubeadm_control_plane::plan(context, &changed, &decoded(stored)?)).await?;
+            let stored = decoded(stored)?;
+            let plan = Box::pin(kubeadm_control_plane::plan(context, &forecaster, &changed, &stored)).await?;
             Ok(plan.object(&changed.namespace().unwrap_or_default(), &changed.name_any()))
         }
         other => Err(PlanError::Unavailable(format!("there is no plan for {other}"))),

@@ -128,10 +128,7 @@ impl Ledger {
     /// Returns why so many objects with the same need never fit, whatever else is in use.
     fn beyond(&self, need: &Need, count: i64) -> Option<String> {
         let (_, limits) = self.limits.get(&need.source)?;
-        let limit = limits.iter().find(|it| it.quota.resource == need.resource)?.quota.limit;
-        let (all, unit) = (need.amount.saturating_mul(count), &need.resource);
-        (limit >= 0 && all > limit)
-            .then(|| format!("{count} of this size need {all} {unit}, which never fit into {limit}"))
+        need.beyond(count, limits.iter().find(|it| it.quota.resource == need.resource)?.quota.limit)
     }
 
     /// Returns why a need does not fit.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use controllers_infrastructure::QuotaService;
+use controllers_infrastructure::{Quota, QuotaService};
 
 /// Cinder's limit of the size of each volume.
 pub(super) const PER_VOLUME: &str = "per_volume_gigabytes";
@@ -49,6 +49,13 @@ impl Need {
     /// Returns true if the limit is one of each thing, so that needs of several objects do not add up.
     pub(super) fn is_of_each(&self) -> bool {
         self.resource == PER_VOLUME
+    }
+
+    /// Returns why so many objects with this need never fit into a limit, whatever else is in use. A negative limit is none.
+    pub(super) fn beyond(&self, count: i64, limit: i64) -> Option<String> {
+        let (all, unit) = (self.amount.saturating_mul(count), &self.resource);
+        (limit >= 0 && all > limit)
+            .then(|| format!("{count} of this size need {all} {unit}, which never fit into {limit}"))
     }
 
     /// Returns true if one limit applies to both needs.
@@ -102,6 +109,15 @@ impl Needs {
     /// Returns the amount that has the same limit as a need of another object.
     pub(super) fn beside(&self, other: &Need) -> i64 {
         self.0.iter().find(|need| need.shares_limit(other)).map_or(0, |need| need.amount)
+    }
+
+    /// Returns why so many objects with these needs never fit into the quotas of their service, whatever else is in use;
+    /// `None` if they do, or if the service shows no limit.
+    pub(crate) fn beyond(&self, count: i64, quotas: &[Quota]) -> Option<String> {
+        self.0.iter().find_map(|need| {
+            let quota = quotas.iter().find(|it| it.resource == need.resource)?;
+            need.beyond(count, quota.limit)
+        })
     }
 
     /// Returns the needs.

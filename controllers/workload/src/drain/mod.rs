@@ -35,6 +35,10 @@ pub use selectors::matches;
 pub use verdict::Verdict;
 pub use volumes::{VolumeProgress, VolumesWaiting, wait_for_volumes};
 
+/// Annotation of a Node that a MachineOperation has cordoned: the uid of the operation, `/`, and the boot id at that time.
+/// A Node that another client has cordoned does not get it.
+pub const CORDONED_BY: &str = "capstan.dev/cordoned-by";
+
 /// Makes one pass of a drain: cordons the Node, and evicts the Pods whose turn it is, for at most ten seconds. `rules`
 /// are those that [`matching_rules`] returned for the Machine. Pods that cannot be evicted fail no pass.
 ///

@@ -19,28 +19,29 @@ mod mirror;
 mod octavia;
 mod openstack;
 mod outage;
+mod outcome;
 mod package;
 mod process;
 mod reference;
+mod separate_parts;
 mod service_accounts;
+mod shared_lab;
 mod takeover;
 mod templates;
 mod twenty;
 mod versions;
 mod workflows;
 
-use std::io::Write;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 
-use crate::suites::Suites;
-use crate::test::programs;
 use crate::{conformance, prerequisites, run};
 pub(crate) use certificates::Certificates;
 pub(crate) use lab::{Lab, Server, Tools, kube_apiserver, ports, start_etcd, until};
 use openstack::OpenStack;
+use outcome::Outcome;
 pub(crate) use process::Process;
 pub(crate) use reference::Reference;
 
@@ -212,51 +213,51 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     prerequisites::lab()?;
     let mut outcome = Outcome::new();
     if arguments.only == Some(Part::Bootstrap) {
-        documents(&[], &mut outcome)?;
+        separate_parts::documents(&[], &mut outcome)?;
         return outcome.finish();
     }
     if arguments.only == Some(Part::Hollow) {
-        hollow_clusters(&[], &mut outcome)?;
+        separate_parts::hollow_clusters(&[], &mut outcome)?;
         return outcome.finish();
     }
     if arguments.only == Some(Part::Versions) {
-        two_releases(&mut outcome)?;
+        separate_parts::two_releases(&mut outcome)?;
         return outcome.finish();
     }
     if let Some(part @ (Part::Package | Part::Install | Part::Mirror)) = arguments.only {
         let capstan = ["build", "--locked", "--package", "apiserver-server", "--bin", "capstan"];
         run::shown(&mut run::cargo(&capstan)?)?;
         match part {
-            Part::Package => packaged(&mut outcome)?,
-            Part::Mirror => mirror(&mut outcome)?,
-            _ => installed(&mut outcome)?,
+            Part::Package => separate_parts::packaged(&mut outcome)?,
+            Part::Mirror => separate_parts::mirror(&mut outcome)?,
+            _ => separate_parts::installed(&mut outcome)?,
         }
         return outcome.finish();
     }
     if arguments.only == Some(Part::Outage) {
         outage::build()?;
-        outage(&mut outcome)?;
+        separate_parts::outage(&mut outcome)?;
         return outcome.finish();
     }
     let started = Instant::now();
-    let programs = build(arguments)?;
+    let programs = shared_lab::build(arguments)?;
     outcome.add("build", started.elapsed());
     if arguments.only.is_none() && arguments.scenario.is_empty() {
-        documents(&programs, &mut outcome)?;
-        hollow_clusters(&programs, &mut outcome)?;
-        packaged(&mut outcome)?;
-        outage(&mut outcome)?;
-        mirror(&mut outcome)?;
-        installed(&mut outcome)?;
+        separate_parts::documents(&programs, &mut outcome)?;
+        separate_parts::hollow_clusters(&programs, &mut outcome)?;
+        separate_parts::packaged(&mut outcome)?;
+        separate_parts::outage(&mut outcome)?;
+        separate_parts::mirror(&mut outcome)?;
+        separate_parts::installed(&mut outcome)?;
     }
-    let has_openstack = arguments.wants_cloud() && can_have_openstack(arguments, &mut outcome)?;
+    let has_openstack = arguments.wants_cloud() && shared_lab::can_have_openstack(arguments, &mut outcome)?;
     let beside = has_openstack && OpenStack::has_run()?;
-    let start = || start_openstack(arguments.wants(Part::Openstack));
+    let start = || shared_lab::start_openstack(arguments.wants(Part::Openstack));
     let first = (has_openstack && !beside).then(start).transpose()?;
     std::thread::scope(|scope| {
         let starting = beside.then(|| scope.spawn(start));
-        let lab = start_lab(&mut outcome)?;
-        in_lab(&lab, &programs, arguments, &mut outcome)?;
+        let lab = shared_lab::start_lab(&mut outcome)?;
+        shared_lab::in_lab(&lab, &programs, arguments, &mut outcome)?;
         let started = match starting {
             Some(starting) => Some(starting.join().map_err(|_| anyhow!("the start of OpenStack panicked"))??),
             None => first,
@@ -264,10 +265,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         if let Some((openstack, taken)) = started {
             outcome.add("openstack, start", taken);
             if arguments.wants(Part::Openstack) {
-                in_openstack(&lab, &openstack, &programs, arguments, &mut outcome)?;
+                shared_lab::in_openstack(&lab, &openstack, &programs, arguments, &mut outcome)?;
             }
             if arguments.wants(Part::Guests) && guests::has(&arguments.scenario) {
-                with_guests(&lab, &openstack, &mut outcome)?;
+                shared_lab::with_guests(&lab, &openstack, &mut outcome)?;
             }
         }
         // This part replaces Capstan with the program of the suite, so it runs last.
@@ -281,106 +282,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     outcome.finish()
 }
 
-/// Gives the boot documents to the programs that read them. Needs no lab.
-fn documents(programs: &[programs::Program], outcome: &mut Outcome) -> anyhow::Result<()> {
-    let started = Instant::now();
-    bootstrap::run(programs)?;
-    outcome.passed += bootstrap::COUNT;
-    outcome.add(Part::Bootstrap.name(), started.elapsed());
-    Ok(())
-}
-
-/// Runs the suite of hollow clusters in both forms. Needs no lab.
-fn hollow_clusters(programs: &[programs::Program], outcome: &mut Outcome) -> anyhow::Result<()> {
-    let started = Instant::now();
-    hollow::run(programs)?;
-    outcome.passed += hollow::COUNT;
-    outcome.add(Part::Hollow.name(), started.elapsed());
-    Ok(())
-}
-
-/// Replaces three replicas by another release and back. Runs only by its name: the program of the other release takes ten
-/// minutes to build, and needs the history of this repository, which a clone of CI may not have.
-fn two_releases(outcome: &mut Outcome) -> anyhow::Result<()> {
-    let started = Instant::now();
-    let previous = versions::previous()?;
-    outcome.add("versions, build", started.elapsed());
-    let started = Instant::now();
-    versions::run(&previous)?;
-    outcome.passed += versions::COUNT;
-    outcome.add(Part::Versions.name(), started.elapsed());
-    Ok(())
-}
-
-/// Installs Capstan from the manifests and the chart, and by clusterctl, each in a host of its own.
-fn packaged(outcome: &mut Outcome) -> anyhow::Result<()> {
-    let started = Instant::now();
-    let lab = Lab::host(tools()?).context("cannot start a host for the manifests")?;
-    package::run(&lab)?;
-    drop(lab);
-    let lab = Lab::host(tools()?).context("cannot start a host for clusterctl")?;
-    one(&lab, clusterctl::SENTENCE, || clusterctl::installs(&lab))?;
-    outcome.passed += package::COUNT + 1;
-    outcome.add(Part::Package.name(), started.elapsed());
-    Ok(())
-}
-
-/// Lets the host of three replicas die and return, in a lab of its own.
-fn outage(outcome: &mut Outcome) -> anyhow::Result<()> {
-    let started = Instant::now();
-    outage::run(tools()?)?;
-    outcome.passed += outage::COUNT;
-    outcome.add(Part::Outage.name(), started.elapsed());
-    Ok(())
-}
-
-/// Lets the host die, and compares the rights of its users with those before, in a lab of its own.
-fn mirror(outcome: &mut Outcome) -> anyhow::Result<()> {
-    let started = Instant::now();
-    mirror::run(tools()?)?;
-    outcome.passed += mirror::COUNT;
-    outcome.add(Part::Mirror.name(), started.elapsed());
-    Ok(())
-}
-
-/// Installs Capstan on three machines without a host. The machines are network namespaces, which need root.
-fn installed(outcome: &mut Outcome) -> anyhow::Result<()> {
-    if !install::is_possible() {
-        let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-        anyhow::ensure!(
-            !in_ci,
-            "the part install needs network namespaces: run it as root, with the program ip"
-        );
-        eprintln!("skipped {} checks of the part install: they need root and the program ip", install::COUNT);
-        outcome.skipped += install::COUNT;
-        return Ok(());
-    }
-    let started = Instant::now();
-    let skipped = install::run(&tools()?)?;
-    outcome.passed += install::COUNT - skipped;
-    outcome.skipped += skipped;
-    outcome.add(Part::Install.name(), started.elapsed());
-    Ok(())
-}
-
-/// Builds the test programs. Real nodes need only `capstan`.
-fn build(arguments: &Arguments) -> anyhow::Result<Vec<programs::Program>> {
-    if arguments.only != Some(Part::Guests) {
-        return Ok(programs::build()?.programs);
-    }
-    run::shown(&mut run::cargo(&["build", "--locked", "--bin", "capstan"])?)?;
-    Ok(Vec::new())
-}
-
-fn start_lab(outcome: &mut Outcome) -> anyhow::Result<Lab> {
-    let started = Instant::now();
-    let lab = Lab::start(tools()?).context("cannot start the lab")?;
-    workflows::mint(&lab, "direct", "system:masters")?;
-    workflows::available(&lab)?;
-    outcome.add("lab", started.elapsed());
-    Ok(lab)
-}
-
 /// Returns the programs of the lab. The build of all tests has built `capstan`, too.
 fn tools() -> anyhow::Result<Tools> {
     Ok(Tools {
@@ -389,132 +290,6 @@ fn tools() -> anyhow::Result<Tools> {
         kubectl: prerequisites::kubernetes("kubectl")?,
         capstan: run::target()?.join("debug/capstan"),
     })
-}
-
-/// Counts of all parts, and the duration of each.
-struct Outcome {
-    passed: usize,
-    skipped: usize,
-    /// Note on scenarios that did not run.
-    note: &'static str,
-    suites: Suites,
-}
-
-impl Outcome {
-    fn new() -> Self {
-        Self { passed: 0, skipped: 0, note: "", suites: Suites::new("e2e") }
-    }
-
-    fn add(&mut self, part: &str, taken: Duration) {
-        self.suites.add(part, taken);
-    }
-
-    fn finish(self) -> anyhow::Result<()> {
-        let budgets = self.suites.finish();
-        writeln!(
-            std::io::stdout(),
-            "{} passed, 0 failed, {} skipped{}",
-            self.passed,
-            self.skipped,
-            self.note
-        )?;
-        budgets
-    }
-}
-
-/// Runs the scenarios that need the lab alone.
-fn in_lab(
-    lab: &Lab,
-    programs: &[programs::Program],
-    arguments: &Arguments,
-    outcome: &mut Outcome,
-) -> anyhow::Result<()> {
-    for (part, scenarios) in [(Part::Host, &SCENARIOS[..]), (Part::Clients, &CLIENT_SCENARIOS[..])] {
-        if arguments.wants(part) {
-            let started = Instant::now();
-            for (name, scenario) in scenarios.iter().filter(|(name, _)| name.contains(&arguments.scenario)) {
-                one(lab, name, || scenario(lab))?;
-                outcome.passed += 1;
-            }
-            outcome.add(part.name(), started.elapsed());
-        }
-    }
-    if arguments.wants(Part::Clients) && clients::MOVE.contains(&arguments.scenario) {
-        let started = Instant::now();
-        one(lab, clients::MOVE, || clients::moves(programs))?;
-        outcome.passed += 1;
-        outcome.add("clients, move", started.elapsed());
-    }
-    if arguments.wants(Part::Host) && templates::SENTENCE.contains(&arguments.scenario) {
-        let started = Instant::now();
-        one(lab, templates::SENTENCE, || templates::run(lab, programs))?;
-        outcome.passed += 1;
-        outcome.add("host, templates", started.elapsed());
-    }
-    Ok(())
-}
-
-/// Returns true if this machine can have an OpenStack. If not, the scenarios are skipped, unless they were requested by
-/// name or CI runs them: there a suite that cannot run counts as failed.
-fn can_have_openstack(arguments: &Arguments, outcome: &mut Outcome) -> anyhow::Result<bool> {
-    let Err(reason) = prerequisites::openstack() else {
-        return Ok(true);
-    };
-    let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-    if in_ci || arguments.only.is_some() {
-        return Err(reason.context("cannot run scenarios in a real OpenStack"));
-    }
-    outcome.skipped += CLOUD_SCENARIOS.len() + CLOUD_PROGRAMS.len() + guests::COUNT;
-    eprintln!("skipped {} scenarios in a real OpenStack: {reason:#}", outcome.skipped);
-    Ok(false)
-}
-
-fn start_openstack(has_emulation: bool) -> anyhow::Result<(OpenStack, Duration)> {
-    let started = Instant::now();
-    let openstack = OpenStack::start(has_emulation).context("cannot start OpenStack")?;
-    let taken = started.elapsed();
-    eprintln!("ok      a real OpenStack has started ({:.1} s)", taken.as_secs_f64());
-    Ok((openstack, taken))
-}
-
-/// Runs the scenarios in a real OpenStack, and the test programs that use one.
-fn in_openstack(
-    lab: &Lab,
-    openstack: &OpenStack,
-    programs: &[programs::Program],
-    arguments: &Arguments,
-    outcome: &mut Outcome,
-) -> anyhow::Result<()> {
-    let started = Instant::now();
-    let is_selected = |sentence: &str| sentence.contains(&arguments.scenario);
-    for (sentence, package, name) in CLOUD_PROGRAMS.into_iter().filter(|(it, ..)| is_selected(it)) {
-        one(lab, sentence, || openstack::run_program(openstack, programs, package, name))?;
-        outcome.passed += 1;
-    }
-    let long = LONG_CLOUD_SCENARIOS.iter().filter(|_| !arguments.scenario.is_empty());
-    for (name, scenario) in CLOUD_SCENARIOS.iter().chain(long).filter(|(name, _)| is_selected(name)) {
-        one(lab, name, || scenario(lab, openstack))?;
-        outcome.passed += 1;
-    }
-    outcome.add(Part::Openstack.name(), started.elapsed());
-    Ok(())
-}
-
-/// Runs the scenarios with real nodes, unless their root folder is not built in time.
-fn with_guests(lab: &Lab, openstack: &OpenStack, outcome: &mut Outcome) -> anyhow::Result<()> {
-    let started = Instant::now();
-    let image = guests::image().context("cannot build the root folder of the guests")?;
-    outcome.add("guests, build", started.elapsed());
-    let Some(image) = image else {
-        outcome.skipped += guests::COUNT;
-        outcome.note = guests::PUT_OFF;
-        outcome.suites.note(guests::PUT_OFF);
-        return Ok(());
-    };
-    let started = Instant::now();
-    outcome.passed += guests::run(lab, openstack, image)?;
-    outcome.add(Part::Guests.name(), started.elapsed());
-    Ok(())
 }
 
 fn one(lab: &Lab, name: &str, scenario: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {

@@ -38,6 +38,9 @@ const REPEATED: usize = 2;
 /// Long suites, which run only with `--all`.
 const LONG: [&str; 3] = ["tests-history", "tests-scenarios", "tests-fuzz"];
 
+/// Package whose tests wait for minutes and need no core. They start first, beside the scenarios, which need both.
+const WAITING: &str = "storage-etcd";
+
 /// Runs the tests that need only cargo, etcd, moto, promtool and Swift.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -72,7 +75,10 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         (arguments.all || !is_long) && program.package.contains(&arguments.only)
     });
     // The longest first: then none is begun when all others have ended.
-    programs.sort_by_key(|program| !LONG.contains(&program.package.as_str()));
+    programs.sort_by_key(|program| {
+        let package = program.package.as_str();
+        (package != WAITING, !LONG.contains(&package))
+    });
     let is_alone = |program: &Program| ALONE.contains(&(program.package.as_str(), program.name.as_str()));
     let (alone, programs): (Vec<Program>, Vec<Program>) = programs.into_iter().partition(is_alone);
     let results = Mutex::new(Vec::new());

@@ -69,6 +69,51 @@ async fn a_plan_says_which_machines_a_change_replaces_and_in_which_order() {
     assert_eq!(going().await.as_deref(), planned["steps"][1]["machine"].as_str());
 }
 
+/// Makes a template `third` whose servers are in the project of the simulator.
+async fn create_template(life: &Life) {
+    let metadata = |name: &str| json!({"name": name, "namespace": life.namespace});
+    let clouds = life.world.cloud.clouds_yaml("demo");
+    let spec = json!({
+        "flavor": {"filter": {"name": "m1.small"}}, "image": {"filter": {"name": "ubuntu-2204-kube-v1.29.0"}},
+        "identityRef": {"name": "openrc", "cloudName": "openstack"},
+    });
+    let documents = [
+        json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"clouds.yaml": clouds},
+            "metadata": metadata("openrc")}),
+        json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2", "kind": "OpenStackMachineTemplate",
+            "metadata": metadata("third"), "spec": {"template": {"spec": spec}}}),
+    ];
+    for document in documents {
+        life.world.create(&document.to_string()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_plan_names_a_surge_that_never_fits_before_a_first_try_and_a_quota_that_it_cannot_read() {
+    let life = Life::start("plan-quota", SECRET).await;
+    life.until_complete(2).await;
+    let to = |name: &str| json!({"spec": {"template": {"spec": {"infrastructureRef": {"name": name}}}}});
+    let unread = plan(&life, to("second")).await;
+    let line = unread["forecasts"][0].as_str().unwrap();
+    assert!(line.starts_with("maxSurge was not compared with the quota of the project: "), "{line}");
+    assert_eq!(unread["summary"], summary([0, 0, 2, 0, 0]));
+
+    create_template(&life).await;
+    assert!(life.world.cloud.set_quota("demo", "instances", 3));
+    let fits = plan(&life, to("third")).await;
+    assert_eq!((&fits["summary"], &fits["forecasts"]), (&summary([0, 0, 2, 0, 0]), &json!([])));
+    assert!(life.world.cloud.set_quota("demo", "instances", 2));
+    let never = plan(&life, to("third")).await;
+    let line = never["forecasts"][0].as_str().unwrap();
+    assert!(
+        line.starts_with("spec.replicas 2 with maxSurge 1 can never fit the quota: in project "),
+        "{line}"
+    );
+    assert!(line.contains("3 of this size need 3 instances, which never fit into 2"), "{line}");
+    assert_eq!((&never["summary"], &never["obstacles"]), (&summary([0, 0, 2, 0, 0]), &json!([])));
+    assert_eq!(plan(&life, json!({})).await["forecasts"], json!([]), "nothing is made");
+}
+
 #[tokio::test]
 async fn a_plan_has_the_checks_of_a_change_and_names_what_is_missing() {
     let life = Life::start("plan-checks", SECRET).await;

@@ -63,6 +63,7 @@ pub(super) const PAGES: &[(&str, &str)] = pages! {
     ControllerNotAllowed
     Creating
     CreatingVolume
+    CredentialsFromCopy
     CredentialsInvalid
     DataSecretGenerationFailed
     DataSecretProvided
@@ -371,5 +372,6 @@ pub(super) const PAGES: &[(&str, &str)] = pages! {
     WorkloadClusterBusy
     WorkloadSettings
     WriteBackForbidden
+    WriteBackRefused
     WrongSecretType
 };

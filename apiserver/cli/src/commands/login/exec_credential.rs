@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::json;
 
-use super::Token;
+use super::{ClientCertificate, Token};
 use crate::error::{ExitCode, Failure};
 
 /// Group of the protocol.
@@ -16,10 +16,16 @@ const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Version(&'static str);
 
+/// Credential in an answer.
+pub(super) enum Credential<'a> {
+    Token(&'a Token),
+    Certificate(&'a ClientCertificate),
+}
+
 /// Answer to kubectl.
 pub(super) struct ExecCredential<'a> {
     pub(super) version: Version,
-    pub(super) token: &'a Token,
+    pub(super) credential: Credential<'a>,
 }
 
 #[derive(Deserialize)]
@@ -52,9 +58,15 @@ pub(super) fn server_of(info: Option<&str>) -> String {
 impl ExecCredential<'_> {
     /// Returns the JSON that kubectl reads.
     pub(super) fn text(&self) -> String {
-        let Self { version: Version(version), token } = self;
-        let mut status = json!({"token": token.secret});
-        if let Some(end) = &token.renew_at {
+        let Self { version: Version(version), credential } = self;
+        let (mut status, end) = match credential {
+            Credential::Token(token) => (json!({"token": token.secret}), token.renew_at),
+            Credential::Certificate(it) => {
+                let status = json!({"clientCertificateData": it.certificate, "clientKeyData": it.key});
+                (status, Some(it.renew_at))
+            }
+        };
+        if let Some(end) = end {
             status["expirationTimestamp"] = json!(end.to_string());
         }
         let object =
@@ -89,10 +101,25 @@ mod tests {
     fn the_answer_is_json_with_token_and_end() {
         let end = "2030-01-01T00:00:00Z".parse().unwrap();
         let token = Token { secret: "gAAAAAB".to_owned(), renew_at: Some(end) };
-        let text = ExecCredential { version: Version("v1"), token: &token }.text();
+        let expected = json!({"token": "gAAAAAB", "expirationTimestamp": "2030-01-01T00:00:00Z"});
+        assert_eq!(answer(Credential::Token(&token)), expected);
+    }
+
+    #[test]
+    fn a_certificate_has_its_key_and_no_token() {
+        let renew_at = "2030-01-01T00:00:00Z".parse().unwrap();
+        let held = ClientCertificate { certificate: "C".to_owned(), key: "K".to_owned(), renew_at };
+        let expected = json!({"clientCertificateData": "C", "clientKeyData": "K",
+            "expirationTimestamp": "2030-01-01T00:00:00Z"});
+        assert_eq!(answer(Credential::Certificate(&held)), expected);
+    }
+
+    /// Returns the status of the answer, after a check of the rest.
+    fn answer(credential: Credential<'_>) -> serde_json::Value {
+        let text = ExecCredential { version: Version("v1"), credential }.text();
         let found: serde_json::Value = serde_json::from_str(&text).unwrap();
-        let expected = json!({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
-            "status": {"token": "gAAAAAB", "expirationTimestamp": "2030-01-01T00:00:00Z"}});
-        assert_eq!(found, expected);
+        assert_eq!(found["apiVersion"], "client.authentication.k8s.io/v1");
+        assert_eq!(found["kind"], "ExecCredential");
+        found["status"].clone()
     }
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::file_failure;
-use crate::error::{ExitCode, Failure};
+use super::{file_failure, servers};
+use crate::error::Failure;
 use crate::output;
 
 /// Name of the cluster, the user and the context.
@@ -14,15 +14,17 @@ const NAME: &str = "capstan";
 /// Advice of kubectl if the program is not installed.
 const HINT: &str = "Install capstan: kubectl runs it to log in.";
 
-/// Writes the kubeconfig. It has no secret: `login` are the arguments of the command that gets one.
-pub(super) fn write(file: &Path, server: &str, ca: Option<&Path>, login: &[String]) -> Result<(), Failure> {
-    if !server.starts_with("https://") {
-        let summary = format!("--server: {server:?} must begin with https://");
-        return Err(Failure::new(ExitCode::Failed, summary));
-    }
+/// Writes the kubeconfig with one of these servers. It has no secret: `login` are the arguments of the command that gets one.
+pub(super) fn write(
+    file: &Path,
+    urls: &[String],
+    ca: Option<&Path>,
+    login: &[String],
+) -> Result<(), Failure> {
+    let server = crate::commands::block_on(servers::choose(urls, ca))?;
     let ca =
         ca.map(|path| std::fs::read(path).map_err(|error| file_failure("read", path, &error))).transpose()?;
-    let text = serde_saphyr::to_string(&kubeconfig(server, ca.as_deref(), login))
+    let text = serde_saphyr::to_string(&kubeconfig(&server, ca.as_deref(), login))
         .map_err(|error| file_failure("write", file, &error))?;
     output::write_private(file, text.as_bytes()).map_err(|error| file_failure("write", file, &error))
 }
@@ -50,14 +52,20 @@ mod tests {
         let [file, ca] = ["kubeconfig", "ca.crt"].map(|name| directory.path().join(name));
         std::fs::write(&ca, "PEM").unwrap();
         let args = ["login", "keystone", "--cloud", "blue"].map(str::to_owned);
-        write(&file, "https://capstan:7443", Some(&ca), &args).unwrap();
+        let server = "https://capstan:7443".to_owned();
+        write(&file, &[server], Some(&ca), &args).unwrap();
         let text = std::fs::read_to_string(&file).unwrap();
         let found: Value = serde_saphyr::from_str(&text).unwrap();
-        assert_eq!(found["clusters"][0]["cluster"]["certificate-authority-data"], "UEVN");
+        let cluster = &found["clusters"][0]["cluster"];
+        assert_eq!(
+            (&cluster["server"], &cluster["certificate-authority-data"]),
+            (&json!("https://capstan:7443"), &json!("UEVN"))
+        );
         let exec = &found["users"][0]["user"]["exec"];
         assert_eq!(exec["args"], json!(args));
         assert_eq!((&exec["command"], &exec["interactiveMode"]), (&json!("capstan"), &json!("IfAvailable")));
-        let failure = write(&file, "http://capstan", None, &args).unwrap_err().to_string();
+        let server = "http://capstan".to_owned();
+        let failure = write(&file, &[server], None, &args).unwrap_err().to_string();
         assert!(failure.contains("https://"), "{failure}");
     }
 }

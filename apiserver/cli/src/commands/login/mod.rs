@@ -1,25 +1,31 @@
 //! Command `capstan login`: kubectl's plug-in for credentials of the direct endpoint.
 
+mod cert;
 mod exec_credential;
 mod http_client;
 mod keystone;
 mod kubeconfig;
 mod login_request;
 mod oidc;
+mod random;
+mod servers;
 mod settings;
+mod state_file;
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{ExitCode, Failure};
 use crate::output;
-use exec_credential::ExecCredential;
+pub use cert::CertArguments;
+use exec_credential::{Credential, ExecCredential};
 pub use oidc::OidcArguments;
 use settings::Settings;
 
-/// Time before its end at which kubectl gets another token: a request must not begin with one that ends at once.
+/// Time before its end at which kubectl gets another credential: a request must not begin with one that ends at once.
 const EARLY: SignedDuration = SignedDuration::from_secs(60);
 
 /// Token for kubectl.
@@ -27,6 +33,16 @@ struct Token {
     secret: String,
     /// Time at which kubectl needs another one, if the issuer says it.
     renew_at: Option<Timestamp>,
+}
+
+/// Client certificate for kubectl, in PEM. Not `Debug`: it has the key.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ClientCertificate {
+    certificate: String,
+    key: String,
+    /// Time at which kubectl needs another one.
+    renew_at: Timestamp,
 }
 
 /// Commands of `capstan login`.
@@ -58,6 +74,25 @@ pub enum LoginCommand {
     #[command(verbatim_doc_comment)]
     #[allow(rustdoc::bare_urls, reason = "the help text is printed as it stands")]
     Oidc(OidcArguments),
+    /// Get a client certificate for kubectl, which needs no host cluster and no issuer
+    ///
+    /// kubectl runs this command when it needs a credential (client.authentication.k8s.io/v1). The command
+    /// makes a key, and creates a CertificateSigningRequest with the login of another kubeconfig. The
+    /// certificate has the name and the groups of that user. An administrator must approve the request. The
+    /// command prints how, and waits.
+    ///
+    /// With --before-outage, get the certificate while the host cluster or the issuer works. Until its end,
+    /// kubectl takes it from a file of this user, and needs neither of them. If you run the command yourself
+    /// in the second half of that time, it gets a new one. Without --before-outage and --keep, each kubectl
+    /// command needs an approval.
+    ///
+    /// Example: capstan login cert --before-outage 7d > /dev/null
+    /// Example: capstan login cert --kubeconfig host.kubeconfig --before-outage 7d \
+    ///            --write-kubeconfig outage.kubeconfig --certificate-authority ca.crt \
+    ///            --server https://a.example.org:7443,https://b.example.org:7443
+    #[command(verbatim_doc_comment)]
+    #[allow(rustdoc::bare_urls, reason = "the help text is printed as it stands")]
+    Cert(CertArguments),
 }
 
 /// Arguments of `capstan login keystone`.
@@ -70,11 +105,11 @@ pub struct KeystoneArguments {
     #[arg(long, value_name = "CODE")]
     passcode: Option<String>,
     /// Write a kubeconfig that runs this command to a file, and get no token
-    #[arg(long, value_name = "FILE", requires = "server")]
+    #[arg(long, value_name = "FILE", requires = "servers")]
     write_kubeconfig: Option<PathBuf>,
-    /// URL of Capstan, for --write-kubeconfig
-    #[arg(long, value_name = "URL", requires = "write_kubeconfig")]
-    server: Option<String>,
+    /// URL of Capstan, for --write-kubeconfig; of several, separated by commas, the first that is ready
+    #[arg(long = "server", value_name = "URL", value_delimiter = ',', requires = "write_kubeconfig")]
+    servers: Vec<String>,
     /// CA of Capstan's serving certificate in PEM, for --write-kubeconfig [default: those of the system]
     #[arg(long, value_name = "FILE", requires = "write_kubeconfig")]
     certificate_authority: Option<PathBuf>,
@@ -83,35 +118,50 @@ pub struct KeystoneArguments {
 /// Runs the command.
 ///
 /// # Errors
-/// The login is not complete, it is refused, Keystone or the issuer cannot be reached, or a file cannot be read or written.
+/// The login is not complete, it is refused, Keystone, the issuer or Capstan cannot be reached, or a file cannot be read or
+/// written.
 pub fn login(command: &LoginCommand) -> Result<(), Failure> {
     match command {
         LoginCommand::Keystone(arguments) => keystone_login(arguments),
         LoginCommand::Oidc(arguments) => oidc_login(arguments),
+        LoginCommand::Cert(arguments) => cert_login(arguments),
     }
 }
 
 fn keystone_login(arguments: &KeystoneArguments) -> Result<(), Failure> {
-    if let (Some(file), Some(server)) = (&arguments.write_kubeconfig, &arguments.server) {
+    if let Some(file) = &arguments.write_kubeconfig {
         let ca = arguments.certificate_authority.as_deref();
         let mut login = ["login", "keystone"].map(str::to_owned).to_vec();
         login.extend(arguments.cloud.iter().flat_map(|cloud| ["--cloud".to_owned(), cloud.clone()]));
-        return kubeconfig::write(file, server, ca, &login);
+        return kubeconfig::write(file, &arguments.servers, ca, &login);
     }
     let settings = Settings::find(arguments.cloud.as_deref())?;
     let version = exec_credential::requested_version(info().as_deref())?;
     let request = login_request::body(&settings, arguments.passcode.as_deref())?;
-    print(version, &super::block_on(keystone::log_in(&settings, &request))?)
+    let token = super::block_on(keystone::log_in(&settings, &request))?;
+    print(version, Credential::Token(&token))
 }
 
 fn oidc_login(arguments: &OidcArguments) -> Result<(), Failure> {
-    if let (Some(file), Some(server)) = (&arguments.write_kubeconfig, &arguments.server) {
+    if let Some(file) = &arguments.write_kubeconfig {
         let ca = arguments.certificate_authority.as_deref();
-        return kubeconfig::write(file, server, ca, &arguments.of_kubeconfig());
+        return kubeconfig::write(file, &arguments.servers, ca, &arguments.of_kubeconfig());
     }
     let info = info();
     let version = exec_credential::requested_version(info.as_deref())?;
-    print(version, &super::block_on(oidc::log_in(arguments, info.as_deref()))?)
+    let token = super::block_on(oidc::log_in(arguments, info.as_deref()))?;
+    print(version, Credential::Token(&token))
+}
+
+fn cert_login(arguments: &CertArguments) -> Result<(), Failure> {
+    if let Some(file) = &arguments.write_kubeconfig {
+        let ca = arguments.certificate_authority.as_deref();
+        return kubeconfig::write(file, &arguments.servers, ca, &arguments.of_kubeconfig());
+    }
+    let info = info();
+    let version = exec_credential::requested_version(info.as_deref())?;
+    let certificate = super::block_on(cert::log_in(arguments, info.is_none()))?;
+    print(version, Credential::Certificate(&certificate))
 }
 
 /// Returns what kubectl says about its request.
@@ -120,10 +170,15 @@ fn info() -> Option<String> {
 }
 
 /// Prints the answer to kubectl, and nothing else.
-fn print(version: exec_credential::Version, token: &Token) -> Result<(), Failure> {
-    let text = ExecCredential { version, token }.text();
+fn print(version: exec_credential::Version, credential: Credential<'_>) -> Result<(), Failure> {
+    let text = ExecCredential { version, credential }.text();
     output::print(text.as_bytes())
         .map_err(|error| Failure::new(ExitCode::Failed, format!("cannot write the output: {error}")))
+}
+
+/// Returns the path of a file for a kubeconfig: kubectl runs the command in the directory of the user.
+fn absolute(path: &Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
 /// Returns the failure of a file.

@@ -25,6 +25,7 @@ pub(super) fn text(plan: &Value) -> String {
         None => parts.extend(machines(plan)),
     }
     parts.extend(obstacles(plan));
+    parts.extend(forecasts(plan));
     parts.join("\n")
 }
 
@@ -56,7 +57,7 @@ fn versions(plan: &Value) -> Option<String> {
 
 /// Returns the plan of one owner of Machines.
 fn rollout(rollout: &Value) -> String {
-    let parts = [machines(rollout), obstacles(rollout)];
+    let parts = [machines(rollout), obstacles(rollout), forecasts(rollout)];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     let content = if parts.is_empty() { "No Machines\n".to_owned() } else { parts.join("\n") };
     format!("{}\n{content}", named(rollout))
@@ -77,6 +78,11 @@ fn machines(plan: &Value) -> Option<String> {
 
 fn obstacles(plan: &Value) -> Option<String> {
     table(["OBSTACLES"], items(plan, "obstacles").map(|it| [word(it)]))
+}
+
+/// Returns the sentences about quotas that a rollout will meet.
+fn forecasts(plan: &Value) -> Option<String> {
+    table(["FORECASTS"], items(plan, "forecasts").map(|it| [word(it)]))
 }
 
 fn items<'a>(plan: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
@@ -161,5 +167,8 @@ Cluster spec.paused is set to true
         });
         let expected = "Machines: 1 keep, 0 in place, 0 replace, 0 create, 0 delete\n\nMACHINE  EFFECT  REASONS\na        Keep    -\n";
         assert_eq!(text(&plan), expected);
+        let mut foreseen = plan;
+        foreseen["forecasts"] = json!(["it never fits"]);
+        assert_eq!(text(&foreseen), format!("{expected}\nFORECASTS\nit never fits\n"));
     }
 }

@@ -7,6 +7,10 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
+use super::chain::ChainLink;
+use super::tail::Tail;
+use super::writer::Destination;
+
 /// File that is rotated when it is large, with a bounded number of old files.
 #[derive(Debug)]
 pub struct AuditFile {
@@ -31,6 +35,41 @@ impl AuditFile {
         let file = append(path)?;
         let written = file.metadata()?.len();
         Ok(Self { path: path.to_owned(), largest: largest.max(1), kept, file: BufWriter::new(file), written })
+    }
+
+    /// Opens the file of a chained log, as [`AuditFile::open`] does. Returns the link of the last line, which may be in a
+    /// rotated file.
+    ///
+    /// An incomplete line at the end is removed: the process ended while it wrote it. If the last line has no link, the
+    /// file is rotated, so that all lines of a file have links.
+    ///
+    /// # Errors
+    /// If the file cannot be written, or a rotated one cannot be read.
+    pub fn open_chained(
+        path: &Path,
+        largest: u64,
+        kept: usize,
+    ) -> std::io::Result<(Self, Option<ChainLink>)> {
+        let mut file = Self::open(path, largest, kept)?;
+        let tail = Tail::read(path)?;
+        if tail.whole < file.written {
+            let bytes = file.written - tail.whole;
+            tracing::warn!(file = %path.display(), bytes, "removed an incomplete line at the end of the audit log");
+            file.file.get_ref().set_len(tail.whole)?;
+            file.written = tail.whole;
+        }
+        if tail.link.is_some() {
+            return Ok((file, tail.link));
+        }
+        if file.written > 0 {
+            file.rotate()?;
+        }
+        for older in file.older()?.iter().rev() {
+            if let Some(link) = Tail::read(older)?.link {
+                return Ok((file, Some(link)));
+            }
+        }
+        Ok((file, None))
     }
 
     /// Renames the file with a time stamp and opens a new one.
@@ -60,7 +99,7 @@ impl AuditFile {
     }
 
     /// Returns the old files, the oldest first: their names sort by time.
-    fn older(&self) -> std::io::Result<Vec<PathBuf>> {
+    pub(super) fn older(&self) -> std::io::Result<Vec<PathBuf>> {
         let (stem, extension) = self.name();
         let directory = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let mut older = Vec::new();
@@ -84,17 +123,28 @@ fn append(path: &Path) -> std::io::Result<File> {
 impl Write for AuditFile {
     /// Writes one line at a time, so that a file ends with a whole one.
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-        let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
-        if self.written > 0 && self.written.saturating_add(length) > self.largest {
+        if self.rotates_before(line.len()) {
             self.rotate()?;
         }
         self.file.write_all(line)?;
-        self.written = self.written.saturating_add(length);
+        self.written = self.written.saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX));
         Ok(line.len())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
         self.file.flush()
+    }
+}
+
+impl Destination for AuditFile {
+    fn rotates_before(&self, length: usize) -> bool {
+        let length = u64::try_from(length).unwrap_or(u64::MAX);
+        self.written > 0 && self.written.saturating_add(length) > self.largest
+    }
+
+    fn sync(&mut self) -> std::io::Result<()> {
+        self.file.flush()?;
+        self.file.get_ref().sync_data()
     }
 }
 

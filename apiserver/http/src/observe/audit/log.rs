@@ -1,17 +1,19 @@
 //! Audit log: a thread that writes events, so that no request waits for a disk.
 
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
 use super::Stage;
+use super::chain::AuditChain;
 use super::file::AuditFile;
 use super::policy::Policy;
-use super::queue_room::{QueueRoom, RoomPart};
+use super::queue_room::QueueRoom;
+use super::writer::{Destination, Message, Writer};
 
 /// Capacity of the queue. Unit: lines of about 1 KiB, some seconds of a busy server's requests. A slower disk loses
 /// lines, which are counted.
@@ -19,13 +21,6 @@ const CAPACITY: usize = 20_000;
 
 /// Longest wait for the disk at the end of the process.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-#[derive(Debug)]
-enum Message {
-    Line(String, RoomPart),
-    /// Requests a reply once all lines before this are written.
-    Written(SyncSender<()>),
-}
 
 /// Destination of audit events besides the file, such as a webhook. It has a queue, so that no request waits.
 pub trait AuditBackend: Send + Sync + std::fmt::Debug + 'static {
@@ -65,24 +60,33 @@ impl AuditLog {
     /// # Errors
     /// If no thread can be started.
     pub fn to_file(file: AuditFile, omitted: Vec<Stage>) -> std::io::Result<Self> {
-        Self::start(file, omitted)
+        Self::start(file, omitted, None)
     }
 
-    /// Creates a log that writes to standard output.
+    /// Creates a log that writes to `file`, and adds a link of the chain to each line. The webhook gets events without
+    /// links.
     ///
     /// # Errors
     /// As [`AuditLog::to_file`].
-    pub fn to_stdout(omitted: Vec<Stage>) -> std::io::Result<Self> {
-        Self::start(BufWriter::new(std::io::stdout()), omitted)
+    pub fn to_chained_file(file: AuditFile, omitted: Vec<Stage>, chain: AuditChain) -> std::io::Result<Self> {
+        Self::start(file, omitted, Some(chain))
     }
 
-    fn start(to: impl Write + Send + 'static, omitted: Vec<Stage>) -> std::io::Result<Self> {
+    /// Creates a log that writes to standard output, with a link of the chain in each line if there is one.
+    ///
+    /// # Errors
+    /// As [`AuditLog::to_file`].
+    pub fn to_stdout(omitted: Vec<Stage>, chain: Option<AuditChain>) -> std::io::Result<Self> {
+        Self::start(BufWriter::new(std::io::stdout()), omitted, chain)
+    }
+
+    fn start(to: impl Destination, omitted: Vec<Stage>, chain: Option<AuditChain>) -> std::io::Result<Self> {
         let (sender, receiver) = sync_channel(CAPACITY);
         let failed = Arc::new(AtomicU64::new(0));
-        let failures = Arc::clone(&failed);
-        let writer = std::thread::Builder::new().name("audit".to_owned());
+        let writer = Writer::new(to, Arc::clone(&failed), chain);
+        let thread = std::thread::Builder::new().name("audit".to_owned());
         // The thread ends with the last sender.
-        writer.spawn(move || write_all(&receiver, to, &failures))?;
+        thread.spawn(move || writer.run(&receiver))?;
         let (policy, room) = (Arc::default(), QueueRoom::default());
         Ok(Self { sender, room, omitted: omitted.into(), failed, policy, webhook: None })
     }
@@ -131,40 +135,10 @@ impl AuditLog {
     }
 }
 
-fn write_all(messages: &Receiver<Message>, mut to: impl Write, failed: &AtomicU64) {
-    let mut is_reported = false;
-    let mut note = |result: std::io::Result<()>| match result {
-        Ok(()) => is_reported = false,
-        Err(error) => {
-            failed.fetch_add(1, Ordering::Relaxed);
-            if !std::mem::replace(&mut is_reported, true) {
-                tracing::error!(%error, "cannot write the audit log; lines are lost");
-            }
-        }
-    };
-    while let Ok(first) = messages.recv() {
-        let mut next = Ok(first);
-        let mut waiting = Vec::new();
-        while let Ok(message) = next {
-            match message {
-                Message::Line(line, _part) => note(to.write_all(line.as_bytes())),
-                Message::Written(sender) => waiting.push(sender),
-            }
-            next = match messages.try_recv() {
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
-                other => other,
-            };
-        }
-        note(to.flush());
-        for sender in waiting {
-            let _ = sender.send(());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::channel;
+    use std::io::Write;
+    use std::sync::mpsc::{Receiver, channel};
 
     use super::*;
 
@@ -182,10 +156,12 @@ mod tests {
         }
     }
 
+    impl Destination for Hanging {}
+
     #[test]
     fn large_lines_that_wait_for_the_disk_are_limited_in_bytes() {
         let (hanging, released) = channel();
-        let log = AuditLog::start(Hanging(released), Vec::new()).unwrap();
+        let log = AuditLog::start(Hanging(released), Vec::new(), None).unwrap();
         let line = || "x".repeat(1024 * 1024);
         let lost: u64 = (0..100).map(|_| log.write(line()).log).sum();
         assert_eq!(lost, 36, "64 MiB wait, and are less than the queue's number of lines");

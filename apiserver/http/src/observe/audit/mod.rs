@@ -2,13 +2,19 @@
 //! request. By default, it is `Metadata`, and no bodies are written.
 
 mod body;
+mod chain;
+#[cfg(test)]
+mod chained_log_tests;
 mod event;
 mod file;
 mod log;
 mod policy;
 mod queue_room;
 mod redaction;
+mod tail;
+mod writer;
 
+pub use chain::{AuditChain, ChainKey, ChainLink, ChainedLine, CheckpointSink};
 pub(crate) use event::{Outcome, Record};
 pub use file::AuditFile;
 pub use log::{AuditBackend, AuditLog};

@@ -145,17 +145,17 @@ impl ObjectStore {
         options: &WriteOptions,
     ) -> ApiResult<Written> {
         prepare_by_kind(kind, &mut object, None, Target::Object, origin)?;
-        if !kind.stored.strategy.locks_decisions() {
-            let created = self.attempt_creation(kind, namespace, object, origin, options).await?;
-            return created.ok_or_else(|| busy(kind));
-        }
-        for _ in 0..ATTEMPTS {
+        // A kind without a lock never starts again.
+        let attempts = if kind.stored.strategy.locks_decisions() { ATTEMPTS } else { 1 };
+        for _ in 1..attempts {
             let created = self.attempt_creation(kind, namespace, object.clone(), origin, options).await?;
             if let Some(created) = created {
                 return Ok(created);
             }
         }
-        Err(busy(kind))
+        // The last attempt needs no copy.
+        let created = self.attempt_creation(kind, namespace, object, origin, options).await?;
+        created.ok_or_else(|| busy(kind))
     }
 
     /// Checks a new object against related ones, and stores it. Returns `None` if it must start again.

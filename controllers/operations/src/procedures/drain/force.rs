@@ -11,6 +11,7 @@ use crate::core::cordon;
 use crate::core::decision::{Change, Outcome, StepUpdate};
 use crate::core::node_drain::{self, DELETE_PODS, INTERVAL, node_name};
 use crate::core::report;
+use crate::core::step_pause;
 use crate::core::target::Target;
 
 /// Time limit of the deletions, and of the wait for the end of the Pods: several times their usual grace period of 30 s.
@@ -37,8 +38,11 @@ pub(super) async fn pass(target: &Target) -> Result<Requeue, kube::Error> {
         return node_drain::end(target, outcome).await;
     }
     if let Some(why) = &target.paused {
-        report::note(target, Some(DELETE_PODS), why).await?;
+        step_pause::begin(target, DELETE_PODS, why).await?;
         return Ok(Requeue::After(INTERVAL));
+    }
+    if step_pause::end(target, DELETE_PODS).await? {
+        return Ok(Requeue::Now);
     }
     let started = target.step(DELETE_PODS).and_then(report::started).unwrap_or(target.now);
     let late = node_drain::elapsed(target, DELETE_PODS) > TIMEOUT;

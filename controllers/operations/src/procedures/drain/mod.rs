@@ -105,7 +105,8 @@ impl Procedure for Drain {
 }
 
 /// Message about the Node after its drain.
-const STAYS: &str = "It stays unschedulable until the action uncordon";
+const STAYS: &str =
+    "It stays unschedulable until the action uncordon, an upgrade, or the end of a pause of the Machine";
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::OidcArguments;
 use super::endpoints::{Endpoints, Granted};
-use super::random::{hash, random};
+use crate::commands::login::random::{hash, random};
 use crate::error::{ExitCode, Failure};
 use crate::output;
 

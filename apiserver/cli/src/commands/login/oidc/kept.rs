@@ -1,18 +1,14 @@
 //! Tokens that a login keeps in a file of the user.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::PathBuf;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::endpoints::Granted;
-use super::random::hash;
-use crate::commands::login::{Token, file_failure};
-use crate::error::{ExitCode, Failure};
-use crate::output;
+use crate::commands::login::{Token, state_file};
+use crate::error::Failure;
 
 /// File with the tokens of one issuer, one client and one server.
 pub(super) struct Kept {
@@ -33,13 +29,7 @@ struct Content {
 impl Kept {
     /// Finds the file. A file that cannot be read is as good as none.
     pub(super) fn find(of: [&str; 3]) -> Result<Self, Failure> {
-        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-        let state = variable("XDG_STATE_HOME").map(PathBuf::from);
-        let state = state.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".local/state")));
-        let state = state.ok_or_else(|| {
-            Failure::new(ExitCode::Failed, "--keep: HOME is not set, so there is no place for the tokens")
-        })?;
-        Ok(Self::at(state.join("capstan").join("oidc").join(hash(&of.join("\n")))))
+        Ok(Self::at(state_file::path("oidc", &of)?))
     }
 
     pub(super) fn at(file: PathBuf) -> Self {
@@ -53,7 +43,7 @@ impl Kept {
     /// # Errors
     /// The directory of the file cannot be written.
     pub(super) fn locked(self) -> Result<Self, Failure> {
-        let lock = locked(&self.file).map_err(|error| file_failure("lock", &self.file, &error))?;
+        let lock = state_file::locked(&self.file)?;
         Ok(Self { _lock: Some(lock), ..Self::at(self.file) })
     }
 
@@ -74,27 +64,8 @@ impl Kept {
             renew_at: granted.token.renew_at,
             refresh_token: granted.refresh.clone(),
         };
-        let text = serde_json::to_vec(&content).map_err(|error| file_failure("write", &self.file, &error))?;
-        let new = self.file.with_extension("new");
-        let written = output::write_private(&new, &text).and_then(|()| std::fs::rename(&new, &self.file));
-        written.map_err(|error| file_failure("write", &self.file, &error))
+        state_file::write(&self.file, &content)
     }
-}
-
-/// Creates the directory of a file for this user alone, and takes the lock of the file. A file system without locks has
-/// none to wait for.
-fn locked(file: &Path) -> io::Result<File> {
-    if let Some(directory) = file.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    }
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false).mode(0o600);
-    let lock = options.open(file.with_extension("lock"))?;
-    if let Err(TryLockError::WouldBlock) = lock.try_lock() {
-        output::note("Another command logs in already. Waiting for it.\n");
-        let _ = lock.lock();
-    }
-    Ok(lock)
 }
 
 #[cfg(test)]

@@ -4,16 +4,15 @@ mod code;
 mod device;
 mod endpoints;
 mod kept;
-mod random;
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 
-use super::Token;
 use super::exec_credential::server_of;
 use super::http_client::http_client;
+use super::{Token, absolute};
 use crate::error::{ExitCode, Failure};
 use endpoints::{Endpoints, Granted};
 use kept::Kept;
@@ -49,11 +48,11 @@ pub struct OidcArguments {
     #[arg(long)]
     keep: bool,
     /// Write a kubeconfig that runs this command to a file, and get no token
-    #[arg(long, value_name = "FILE", requires = "server")]
+    #[arg(long, value_name = "FILE", requires = "servers")]
     pub(super) write_kubeconfig: Option<PathBuf>,
-    /// URL of Capstan, for --write-kubeconfig
-    #[arg(long, value_name = "URL", requires = "write_kubeconfig")]
-    pub(super) server: Option<String>,
+    /// URL of Capstan, for --write-kubeconfig; of several, separated by commas, the first that is ready
+    #[arg(long = "server", value_name = "URL", value_delimiter = ',', requires = "write_kubeconfig")]
+    pub(super) servers: Vec<String>,
     /// CA of Capstan's serving certificate in PEM, for --write-kubeconfig [default: those of the system]
     #[arg(long, value_name = "FILE", requires = "write_kubeconfig")]
     pub(super) certificate_authority: Option<PathBuf>,
@@ -74,17 +73,14 @@ impl OidcArguments {
     /// Returns the arguments of the command in a kubeconfig.
     pub(super) fn of_kubeconfig(&self) -> Vec<String> {
         let mut all = vec!["login".to_owned(), "oidc".to_owned()];
-        // kubectl runs the command in the directory of the user.
-        let path =
-            |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone()).display().to_string();
         let grant = self.grant.to_possible_value().map(|it| it.get_name().to_owned());
         let port = (self.port != 0).then(|| self.port.to_string());
         let options = [
             ("--issuer", Some(self.issuer.clone())),
             ("--client-id", Some(self.client_id.clone())),
-            ("--client-secret-file", self.client_secret_file.as_ref().map(path)),
+            ("--client-secret-file", self.client_secret_file.as_deref().map(absolute)),
             ("--grant", grant.filter(|_| self.grant != Grant::Code)),
-            ("--issuer-ca", self.issuer_ca.as_ref().map(path)),
+            ("--issuer-ca", self.issuer_ca.as_deref().map(absolute)),
             ("--port", port),
         ];
         let scopes = self.scopes.iter().map(|scope| ("--scope", Some(scope.clone())));
