@@ -16,7 +16,7 @@ pub(in crate::e2e) fn directly(lab: &Lab) -> anyhow::Result<()> {
 
 fn checks(lab: &Lab, endpoint: &Endpoint) -> anyhow::Result<()> {
     endpoint.namespace(lab, "kube-rs")?;
-    run::shown(&mut run::cargo(&["build", "--quiet", "--locked", "--package", "tests-kube-rs"])?)?;
+    run::shown(&mut run::linting_cargo(&["build", "--quiet", "--locked", "--package", "tests-kube-rs"])?)?;
     let mut command = Command::new(run::target()?.join("debug/kube-rs"));
     run::shown(command.args(["--namespace", "kube-rs", "--kubeconfig", &endpoint.kubeconfig(lab)]))
 }
