@@ -2,6 +2,7 @@
 //! available.
 
 use std::future::Future;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,6 +21,7 @@ use storage_contract::{
 use storage_etcd::{EtcdConfiguration, EtcdStore};
 use tokio_util::sync::CancellationToken;
 
+use crate::authorities::AuthorityStore;
 use crate::encryption_keys::EncryptionKeys;
 use crate::etcd_files::EtcdFiles;
 use crate::storage_history::StorageHistory;
@@ -80,19 +82,19 @@ impl Storage {
         let _ = self.store.set(store);
     }
 
-    /// Connects to an etcd, and retries until it succeeds and the server has its encryption keys. Then it follows
-    /// the history of the store, until `shutdown`.
+    /// Connects to an etcd, and retries until it succeeds, the server has its encryption keys, and an empty store has its
+    /// CAs. Then it follows the history of the store, until `shutdown`.
     pub(crate) async fn connect(
         self: Arc<Self>,
         files: EtcdFiles,
-        keys: EncryptionKeys,
+        first: FirstUse,
         history: StorageHistory,
         shutdown: CancellationToken,
     ) {
         let endpoints = files.endpoints();
         let mut last = String::new();
         loop {
-            let connecting = usable(&files, &keys, &history);
+            let connecting = usable(&files, &first, &history);
             let error = tokio::select! {
                 () = shutdown.cancelled() => return,
                 connected = connecting => match connected {
@@ -161,16 +163,34 @@ impl Storage {
     }
 }
 
-/// Connects to an etcd of which the server has the encryption keys.
+/// What a server does with an etcd before anything else can read or write it.
+pub(crate) struct FirstUse {
+    pub(crate) keys: EncryptionKeys,
+    /// Data directory, whose CA an empty store takes over.
+    pub(crate) data: PathBuf,
+}
+
+impl FirstUse {
+    /// Checks that the server has the encryption keys of the store, and creates the CAs of an empty one. A request, a start
+    /// hook or the election could otherwise write first. The store would then look as if it had lost its CAs, and nothing
+    /// would ever create them.
+    async fn prepare(&self, store: &EtcdStore) -> anyhow::Result<()> {
+        self.keys.reload()?;
+        self.keys.agree(store).await?;
+        let authorities = AuthorityStore::new(Arc::new(store.clone()), self.keys.encryption());
+        authorities.begin_empty(&self.data).await
+    }
+}
+
+/// Connects to an etcd, and prepares its first use.
 async fn usable(
     files: &EtcdFiles,
-    keys: &EncryptionKeys,
+    first: &FirstUse,
     history: &StorageHistory,
 ) -> anyhow::Result<(EtcdStore, EtcdConfiguration)> {
     let configuration = EtcdConfiguration { seen: history.seen(), ..files.read()? };
     let store = EtcdStore::connect(configuration.clone()).await?;
-    keys.reload()?;
-    keys.agree(&store).await?;
+    first.prepare(&store).await?;
     Ok((store, configuration))
 }
 

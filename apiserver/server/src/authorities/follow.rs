@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use apiserver_access::User;
 use apiserver_http::{ApiServer, InProcess};
 use controllers_runtime::PolicyRule;
@@ -12,10 +13,10 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PostParams;
 use kube::{Api, Client};
-use storage_contract::StoreError;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::stored::is_temporary;
 use super::{Authorities, AuthorityStore, Purpose};
 use crate::pki;
 
@@ -107,7 +108,7 @@ impl AuthorityKeeper {
             Ok(found) => Known { authorities: Some(Arc::new(found)), error: None, has_answered: true },
             Err(error) => {
                 let last = self.known.borrow().clone();
-                let has_answered = last.has_answered || !error.is::<StoreError>();
+                let has_answered = last.has_answered || !is_temporary(&error);
                 Known { error: Some(format!("{error:#}")), has_answered, ..last }
             }
         };
@@ -127,7 +128,7 @@ impl AuthorityKeeper {
             return Ok(found);
         }
         self.store.begin(&self.data).await?;
-        self.store.load().await?.ok_or_else(|| anyhow::anyhow!("the store has no CA"))
+        self.store.load().await?.context("the store has no CA")
     }
 
     /// Writes the files by which commands trust the server and, beside an embedded store, sign certificates of clients.

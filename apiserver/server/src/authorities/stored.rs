@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use apiserver_machinery::encryption::Encryption;
+use apiserver_machinery::encryption::{Encryption, EncryptionError};
 use apiserver_machinery::resource::ROOT;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use storage_contract::{KeyRange, ListOptions, Store};
+use storage_contract::{KeyRange, ListOptions, Store, StoreError};
 
 use super::rotation::Rotation;
 use super::{Authorities, Generations, Purpose};
@@ -139,6 +139,20 @@ impl AuthorityStore {
         Ok(())
     }
 
+    /// Creates the CAs of a store that has none yet, and nothing if it has lost them: the follower reports that.
+    ///
+    /// # Errors
+    /// The store, or a KMS plug-in, does not answer. The store must not be used before it does.
+    pub(crate) async fn begin_empty(&self, data: &Path) -> anyhow::Result<()> {
+        let beginning = async {
+            match self.load().await? {
+                Some(_) => Ok(()),
+                None => self.begin(data).await,
+            }
+        };
+        beginning.await.or_else(|error| if is_temporary(&error) { Err(error) } else { Ok(()) })
+    }
+
     /// Creates the CAs that the store does not have. The CA of the data directory becomes that of serving certificates and
     /// of clients. Without one, a store with objects has lost its CA: then nothing is created.
     pub(super) async fn begin(&self, data: &Path) -> anyhow::Result<()> {
@@ -234,6 +248,12 @@ impl AuthorityStore {
     pub(crate) async fn forget(&self, fingerprint: &str) -> anyhow::Result<()> {
         self.values.remove(ISSUED, fingerprint).await
     }
+}
+
+/// Reports whether the store or a KMS plug-in did not answer, so that nothing is known about the CAs.
+pub(super) fn is_temporary(error: &anyhow::Error) -> bool {
+    error.is::<StoreError>()
+        || error.downcast_ref::<EncryptionError>().is_some_and(EncryptionError::is_temporary)
 }
 
 /// Returns the name of a generation in the store; the order of the names is that of the numbers.

@@ -15,7 +15,7 @@ use crate::config::ServerConfiguration;
 use crate::encryption_keys::EncryptionKeys;
 use crate::etcd_files::EtcdFiles;
 use crate::host::Host;
-use crate::storage::Storage;
+use crate::storage::{FirstUse, Storage};
 use crate::storage_history::StorageHistory;
 
 /// File name of the embedded store in the data directory.
@@ -77,7 +77,8 @@ pub(super) async fn open(
             let files = EtcdFiles::new(etcd.clone(), configuration.force);
             // Files that are missing at the start are a mistake. Later they may be missing for a moment.
             files.read()?;
-            let connecting = Arc::clone(&storage).connect(files, encryption.clone(), history, shutdown);
+            let first = FirstUse { keys: encryption.clone(), data: data.to_owned() };
+            let connecting = Arc::clone(&storage).connect(files, first, history, shutdown);
             supervisor.spawn_finite("storage connection", connecting);
             etcd.endpoints.join(",")
         }

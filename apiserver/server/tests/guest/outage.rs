@@ -65,6 +65,25 @@ async fn requests_before_the_store_is_open_get_503_and_not_404() {
     assert_eq!(client.get("/api/v1/namespaces/default").await.unwrap().code, 200);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_start_long_before_its_etcd_makes_the_ca_before_anything_else_writes() {
+    let mut etcd = Etcd::prepared();
+    let url = etcd.url();
+    let late = std::thread::spawn(move || {
+        // By then the start hooks, the election and the controllers wait for the store, too.
+        std::thread::sleep(Duration::from_secs(8));
+        etcd.start();
+        etcd
+    });
+    let data = tempfile::tempdir().unwrap();
+    let flags = ["--etcd-endpoints".to_owned(), url];
+    let start = move || (Capstan::start(data.path(), &[&flags[0], &flags[1]]), data);
+    let (capstan, _data) = tokio::task::spawn_blocking(start).await.unwrap();
+    capstan.ready().await;
+    assert_eq!(capstan.client().get("/api/v1/namespaces/capstan-system").await.unwrap().code, 200);
+    drop(late.join().unwrap());
+}
+
 /// Every code that a served path answered until the server was ready.
 async fn codes_until_ready(client: Client) -> Vec<u16> {
     let (mut seen, end) = (Vec::new(), Instant::now() + PATIENCE);
