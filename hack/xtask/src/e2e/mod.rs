@@ -37,6 +37,7 @@ use std::time::Instant;
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 
+use crate::test::programs;
 use crate::{conformance, prerequisites, run};
 pub(crate) use certificates::Certificates;
 pub(crate) use lab::{Lab, Server, Tools, kube_apiserver, ports, start_etcd, until};
@@ -225,8 +226,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         return outcome.finish();
     }
     if let Some(part @ (Part::Package | Part::Install | Part::Mirror)) = arguments.only {
-        let capstan = ["build", "--locked", "--package", "apiserver-server", "--bin", "capstan"];
-        run::shown(&mut run::cargo(&capstan)?)?;
+        programs::build()?;
         match part {
             Part::Package => separate_parts::packaged(&mut outcome)?,
             Part::Mirror => separate_parts::mirror(&mut outcome)?,
@@ -235,12 +235,13 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         return outcome.finish();
     }
     if arguments.only == Some(Part::Outage) {
-        outage::build()?;
+        programs::build()?;
         separate_parts::outage(&mut outcome)?;
         return outcome.finish();
     }
     let started = Instant::now();
-    let programs = shared_lab::build(arguments)?;
+    // One part needs fewer programs. Another choice of packages has other features of dependencies, and builds all anew.
+    let programs = programs::build()?.programs;
     outcome.add("build", started.elapsed());
     if arguments.only.is_none() && arguments.scenario.is_empty() {
         separate_parts::documents(&programs, &mut outcome)?;

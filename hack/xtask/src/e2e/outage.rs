@@ -41,11 +41,6 @@ const AVAILABLE: Duration = Duration::from_secs(45);
 /// Environment variable with a longer duration of the outage, in seconds.
 const DURATION: &str = "CAPSTAN_OUTAGE_SECONDS";
 
-/// Builds the programs of this part alone.
-pub(super) fn build() -> anyhow::Result<()> {
-    run::shown(&mut run::cargo(&["build", "--locked", "--bin", "capstan", "--bin", "outage"])?)
-}
-
 /// Runs the scenario in a lab of its own.
 pub(super) fn run(tools: Tools) -> anyhow::Result<()> {
     let lab = Lab::host(tools)?;

@@ -11,17 +11,8 @@ use super::{
     Arguments, CLIENT_SCENARIOS, CLOUD_PROGRAMS, CLOUD_SCENARIOS, LONG_CLOUD_SCENARIOS, Part, SCENARIOS,
     clients, guests, one, templates, tools, workflows,
 };
+use crate::prerequisites;
 use crate::test::programs;
-use crate::{prerequisites, run};
-
-/// Builds the test programs. Real nodes need only `capstan`.
-pub(super) fn build(arguments: &Arguments) -> anyhow::Result<Vec<programs::Program>> {
-    if arguments.only != Some(Part::Guests) {
-        return Ok(programs::build()?.programs);
-    }
-    run::shown(&mut run::cargo(&["build", "--locked", "--bin", "capstan"])?)?;
-    Ok(Vec::new())
-}
 
 pub(super) fn start_lab(outcome: &mut Outcome) -> anyhow::Result<Lab> {
     let started = Instant::now();
