@@ -15,6 +15,12 @@ use crate::e2e::openstack::text;
 /// in that file.
 const SIGNER: &str = "guests-signer";
 
+/// Administrator of the host. A Secret that Capstan has not made is read there.
+const HOST: &str = "admin";
+
+/// User of the direct endpoint, whose Secrets are those that Capstan has made. The host has only copies of them.
+const DIRECT: &str = "direct";
+
 /// Name of the new authority.
 const NEW: &str = "guests-second-ca";
 
@@ -66,7 +72,7 @@ pub(super) fn rotated(cluster: &Cluster<'_>) -> anyhow::Result<()> {
 
 /// Has kube-controller-manager sign with the certificate in a file of its own. The file comes from a Secret.
 fn sign_with_file(cluster: &Cluster<'_>, certificate: &str) -> anyhow::Result<()> {
-    write(cluster, SIGNER, &json!({"tls.crt": certificate}))?;
+    write(cluster, HOST, SIGNER, &json!({"tls.crt": certificate}))?;
     let path = "/etc/kubernetes/pki/signer.crt";
     let patch = json!({"spec": {"kubeadmConfigSpec": {
         "clusterConfiguration": {"controllerManager": {"extraArgs": [{"name": "cluster-signing-cert-file", "value": path}]}},
@@ -79,8 +85,9 @@ fn sign_with_file(cluster: &Cluster<'_>, certificate: &str) -> anyhow::Result<()
 /// Writes the Secrets of a step. The file with the workload's kubeconfig is read again.
 fn take(cluster: &Cluster<'_>, step: &Authority<'_>) -> anyhow::Result<()> {
     let first = step.certificates.first().context("no certificate")?;
-    write(cluster, SIGNER, &json!({"tls.crt": first}))?;
-    write(cluster, "guests-ca", &json!({"tls.crt": step.certificates.concat(), "tls.key": step.key}))?;
+    write(cluster, HOST, SIGNER, &json!({"tls.crt": first}))?;
+    let pair = json!({"tls.crt": step.certificates.concat(), "tls.key": step.key});
+    write(cluster, DIRECT, "guests-ca", &pair)?;
     // Secrets are not watched: a change of the control plane brings the next look at once, and not after ten minutes.
     let look = format!("example.org/authority={}", jiff::Timestamp::now().as_second());
     cluster.host(&["annotate", "--overwrite", "kubeadmcontrolplane", "guests-control-plane", &look])?;
@@ -94,13 +101,14 @@ fn take(cluster: &Cluster<'_>, step: &Authority<'_>) -> anyhow::Result<()> {
     std::fs::remove_file(&file).with_context(|| file.display().to_string())
 }
 
-fn write(cluster: &Cluster<'_>, name: &str, data: &Value) -> anyhow::Result<()> {
+/// Writes a Secret, as a user of the host or of the direct endpoint.
+fn write(cluster: &Cluster<'_>, user: &str, name: &str, data: &Value) -> anyhow::Result<()> {
     let kind = "cluster.x-k8s.io/secret";
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": kind,
         "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"cluster.x-k8s.io/cluster-name": "guests"}},
         "stringData": data});
     let file = cluster.lab.file("authority.json", &secret.to_string())?;
-    cluster.host(&["apply", "--server-side", "--force-conflicts", "-f", &file])?;
+    cluster.lab.kubectl(user, &["apply", "--server-side", "--force-conflicts", "-f", &file])?;
     // The file has a private key.
     std::fs::remove_file(&file).context(file)
 }
