@@ -109,3 +109,41 @@ async fn a_join_that_kubeadm_would_refuse_makes_no_token() {
     assert!(message.contains("spec.joinConfiguration.caCertPath"), "{message}");
     assert!(config["spec"]["joinConfiguration"]["discovery"].is_null(), "no token is stored");
 }
+
+#[tokio::test]
+async fn a_flag_that_the_api_server_does_not_have_is_named_before_a_machine_exists() {
+    let api = FakeApi::default();
+    cluster(&api, false);
+    let mut spec = settings();
+    spec["clusterConfiguration"]["apiServer"] =
+        json!({"extraArgs": [{"name": "cloud-provider", "value": "external"}]});
+    machine(&api, "m", true, &spec);
+    assert_eq!(pass(&api, "m").await.unwrap(), Requeue::Retry(SHORT));
+    let config = api.get(&format!("{CONFIGS}/m")).unwrap();
+    let message = config["status"]["conditions"][1]["message"].as_str().unwrap();
+    assert!(
+        message.contains("apiServer.extraArgs[0]: kube-apiserver v1.33.0 does not have the flag"),
+        "{message}"
+    );
+    assert_eq!(document(&api, "m"), None);
+}
+
+#[tokio::test]
+async fn a_gate_that_kubeadm_would_refuse_is_named_before_a_machine_exists() {
+    let api = FakeApi::default();
+    cluster(&api, false);
+    let mut spec = settings();
+    spec["clusterConfiguration"]["featureGates"] = json!({"EtcdLearnerMode": true, "PublicKeysECDSA": true});
+    machine(&api, "m", true, &spec);
+    assert_eq!(pass(&api, "m").await.unwrap(), Requeue::Retry(SHORT));
+    let config = api.get(&format!("{CONFIGS}/m")).unwrap();
+    let condition = &config["status"]["conditions"][1];
+    let message = condition["message"].as_str().unwrap();
+    assert!(message.contains("featureGates: kubeadm v1.33.0 does not know EtcdLearnerMode."), "{message}");
+    assert_eq!(
+        (condition["type"].as_str(), condition["reason"].as_str()),
+        (Some(DATA), Some("NotAvailable"))
+    );
+    assert_eq!(document(&api, "m"), None);
+    assert_eq!(api.get(LOCK), None, "an error does not keep the lock");
+}

@@ -8,6 +8,7 @@ pub(super) mod act;
 pub(super) mod backends;
 pub(super) mod busy;
 mod clients;
+mod create;
 pub(super) mod decide;
 pub(super) mod delete;
 pub(super) mod foreign_parts;
@@ -16,6 +17,7 @@ mod limits;
 mod lost_address;
 mod members;
 pub(super) mod observe;
+mod parts;
 mod repairs;
 #[cfg(test)]
 mod tests;
