@@ -1,9 +1,10 @@
-//! Commands that are clients of the API, and the tree of a cluster's objects.
+//! Commands that are clients of the API, the tree of a cluster's objects, and the DER of certificates' subjects.
 //!
 //! The commands work with the kubeconfig of Capstan's direct endpoint and with that of a host cluster.
 
 mod commands;
 mod connect;
+pub mod der;
 mod error;
 #[cfg(test)]
 mod fake_api;

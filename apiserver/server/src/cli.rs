@@ -4,23 +4,20 @@ pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod ca;
 pub(crate) mod encryption;
+pub(crate) mod host;
 pub(crate) mod install;
+pub(crate) mod keys;
+pub(crate) mod kubeconfig;
+pub(crate) mod manual;
 pub(crate) mod orphans;
 pub(crate) mod prune;
-
-pub(crate) use self::install::{
-    DoctorArguments, InitArguments, JoinArguments, JoinTokenCommand, LeaveArguments, ResetArguments,
-    TokenCreateArguments,
-};
-use std::path::PathBuf;
-use std::time::Duration;
+pub(crate) mod serve;
+pub(crate) mod value_parsers;
 
 use apiserver_cli::{
-    ConnectionArguments, DescribeCommand, ExplainAccessArguments, ExplainArguments, HostStatusArguments,
-    LoginCommand, PlanCommand, WhyArguments,
+    DescribeCommand, ExplainAccessArguments, ExplainArguments, LoginCommand, PlanCommand, WhyArguments,
 };
-use apiserver_host::PolicyParameters;
-use clap::{ArgGroup, Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 pub(crate) use self::audit::{AuditCommand, AuditVerifyArguments};
 pub(crate) use self::backup::{
@@ -31,8 +28,18 @@ pub(crate) use self::ca::{
     CaCommand, CaCreateArguments, CaFinishArguments, CaRotationArguments, CertificatesCommand,
 };
 pub(crate) use self::encryption::{EncryptionCommand, EncryptionPromoteArguments};
+pub(crate) use self::host::{HostCommand, ManifestsArguments, WaitArguments};
+pub(crate) use self::install::{
+    DoctorArguments, InitArguments, JoinArguments, JoinTokenCommand, LeaveArguments, ResetArguments,
+    TokenCreateArguments,
+};
+pub(crate) use self::keys::{KeysCommand, KeysCreateArguments};
+pub(crate) use self::kubeconfig::{KubeconfigArguments, OwnKubeconfigArguments};
+pub(crate) use self::manual::{CompletionArguments, ManualArguments};
 pub(crate) use self::orphans::OrphansArguments;
 pub(crate) use self::prune::PruneNamespacesArguments;
+pub(crate) use self::serve::ServeArguments;
+pub(crate) use self::value_parsers::{duration, duration_or_none, server};
 
 /// Management plane for Kubernetes clusters on OpenStack: serves the Cluster API from one binary,
 /// with its own storage, endpoint and identities.
@@ -273,282 +280,6 @@ pub(crate) enum Command {
     Version,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct CompletionArguments {
-    /// The shell
-    pub(crate) shell: clap_complete::Shell,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ManualArguments {
-    /// Directory for the pages, one for each command
-    #[arg(long, value_name = "DIRECTORY")]
-    pub(crate) output: PathBuf,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum KeysCommand {
-    /// Create the keys of a new installation as files, and keep those that exist
-    ///
-    /// The files are the CA (pki/ca.crt, pki/ca.key) and the key that encrypts Secrets (encryption.yaml).
-    /// manifests/keys makes Secrets of them for all replicas. The directory also serves as --data-dir of
-    /// `capstan kubeconfig` and `capstan host manifests`.
-    ///
-    /// With --etcd the command also creates a CA of its own for etcd, and signs a certificate for the
-    /// members of manifests/overlays/ha-etcd and one for Capstan. They are valid for ten years. To
-    /// replace one, delete its files and run the command again.
-    ///
-    /// Example: capstan keys create --output manifests/keys --etcd
-    #[command(verbatim_doc_comment)]
-    Create(KeysCreateArguments),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct KeysCreateArguments {
-    /// Directory for the files
-    #[arg(long, value_name = "DIRECTORY")]
-    pub(crate) output: PathBuf,
-    /// Create the certificates of an etcd, too
-    #[arg(long)]
-    pub(crate) etcd: bool,
-    /// Namespace of the etcd, which is in the names of its members
-    #[arg(long, default_value = "capstan-system")]
-    pub(crate) namespace: String,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum HostCommand {
-    /// Print the manifests with which a host cluster serves Capstan's API groups
-    ///
-    /// The manifests are a Namespace, a Service, permissions, CRD objects as metadata, and one
-    /// APIService for each group and version with the CA of Capstan's serving certificate.
-    ///
-    /// With --kubeconfig the command reads the host first. If the host already serves one of the
-    /// groups from its own CRDs, the command skips that group. It prints to standard error a patch
-    /// that switches the group to Capstan, and a command that switches it back.
-    ///
-    /// With --providers the command prints no objects. It writes them as the core, bootstrap, control
-    /// plane and infrastructure providers of a local repository of clusterctl.
-    ///
-    /// Example: capstan host manifests --external-name 192.0.2.10 | kubectl apply -f -
-    #[command(verbatim_doc_comment)]
-    Manifests(ManifestsArguments),
-    /// Wait until the host cluster serves every API version through Capstan
-    ///
-    /// Run this after `capstan serve` and before the first kubectl apply. If an APIService is
-    /// Available, the host's proxy may still return 503 for up to a second.
-    ///
-    /// Example: capstan host wait --kubeconfig admin.kubeconfig
-    #[command(verbatim_doc_comment)]
-    Wait(WaitArguments),
-    /// Print the state of the host cluster, the copies of its data, and what waits for it
-    ///
-    /// The command reads the object HostStatus. The replica that answers observes the host cluster, and
-    /// the output has its name. Use the kubeconfig of the direct endpoint if the host cluster is down.
-    ///
-    /// Example: capstan host status --kubeconfig admin.kubeconfig
-    #[command(verbatim_doc_comment)]
-    Status(HostStatusArguments),
-    /// Delete the objects in namespaces that the host cluster does not have
-    ///
-    /// If a namespace was deleted while the host cluster could not reach Capstan, the objects in it stay.
-    /// The condition NamespacesGone of HostStatus names it. Without --yes, the command prints the objects
-    /// and changes nothing.
-    ///
-    /// With --yes, it deletes Clusters first, which take their Machines, networks and volumes along, and
-    /// then the rest. Run it again until it finds no object. It deletes nothing unless HostStatus has had
-    /// the state Up for two minutes. The user needs the verbs list and delete on all kinds of Capstan, and
-    /// get on namespaces and hoststatuses. With a kubeconfig of the host cluster, the command also reads
-    /// there that the namespace does not exist.
-    ///
-    /// Example: capstan host prune-namespaces --kubeconfig admin.kubeconfig
-    /// Example: capstan host prune-namespaces team-a --kubeconfig admin.kubeconfig --yes
-    #[command(verbatim_doc_comment)]
-    PruneNamespaces(PruneNamespacesArguments),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct WaitArguments {
-    /// Kubeconfig of the host cluster
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: PathBuf,
-    /// Longest wait, e.g. 30s or 5m
-    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = duration)]
-    pub(crate) timeout: Duration,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ManifestsArguments {
-    /// The server's data directory [default: as for serve]
-    #[arg(long, value_name = "DIRECTORY")]
-    pub(crate) data_dir: Option<PathBuf>,
-    /// Name or address at which the host reaches Capstan [default: the pods with label app=capstan]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) external_name: Option<String>,
-    /// Port that Capstan serves on
-    #[arg(long, default_value_t = 7443)]
-    pub(crate) port: u16,
-    /// Namespace of the Service
-    #[arg(long, default_value = "capstan-system")]
-    pub(crate) namespace: String,
-    /// Name of the Service
-    #[arg(long, default_value = "capstan")]
-    pub(crate) service: String,
-    /// User of Capstan in the host cluster: the one in --host-kubeconfig
-    #[arg(long, default_value = "capstan")]
-    pub(crate) user: String,
-    /// Kubeconfig of the host cluster, to find the API groups that it already serves
-    #[arg(long, value_name = "FILE")]
-    pub(crate) kubeconfig: Option<PathBuf>,
-    /// Let Capstan mirror the host's roles, bindings, service accounts, token keys, webhooks, admission policies and quotas
-    ///
-    /// The settings host.permissions: mirror and host.admission: mirror need this.
-    #[arg(long)]
-    pub(crate) mirror: bool,
-    /// Write the objects to this directory, as providers for `clusterctl init`, instead of printing them
-    #[arg(long, value_name = "DIRECTORY")]
-    pub(crate) providers: Option<PathBuf>,
-    /// ConfigMaps of the host that its admission policies have as parameters, for host.admission: mirror
-    ///
-    /// team permits all ConfigMaps of the namespace team, team/limits one of them, and '*/limits' those of this name in
-    /// all namespaces. A binding with a selector needs all of a namespace, and one without a namespace those of all.
-    #[arg(long, value_name = "NAMESPACE[/NAME]", num_args = 1.., requires = "mirror")]
-    pub(crate) policy_parameters: Vec<PolicyParameters>,
-    /// Namespaces in which Capstan may write Secrets: the kubeconfigs and certificates of the clusters there
-    ///
-    /// The namespaces must exist. Without this, Capstan keeps these Secrets in its own store only. clusterctl moves all
-    /// objects to one namespace: with --providers, run the command a second time without it, and apply the Roles.
-    #[arg(long, value_name = "NAMESPACE", num_args = 1.., value_delimiter = ',', conflicts_with = "providers")]
-    pub(crate) write_secrets: Vec<String>,
-}
-
-#[derive(Debug, Default, Args)]
-pub(crate) struct ServeArguments {
-    /// Configuration file (kind ServerConfiguration); flags override it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// Directory with files *.conf, which are merged over --config in the order of their names
-    ///
-    /// Fields are merged one by one. Lists replace each other.
-    #[arg(long, value_name = "DIRECTORY", requires = "config")]
-    pub(crate) config_dir: Option<PathBuf>,
-    /// Directory for all state [default: $XDG_DATA_HOME/capstan or ~/.local/share/capstan]
-    #[arg(long, value_name = "DIRECTORY")]
-    pub(crate) data_dir: Option<PathBuf>,
-    /// Address and port to serve on [default: 127.0.0.1:7443]
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub(crate) listen: Option<String>,
-    /// Endpoints of an etcd to use instead of the embedded store, separated by commas
-    #[arg(long, value_name = "URL,...", value_delimiter = ',')]
-    pub(crate) etcd_endpoints: Vec<String>,
-    /// Kubeconfig with Capstan's user in a host cluster, to serve that host, too (see `capstan host manifests`)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) host_kubeconfig: Option<PathBuf>,
-    /// Time to keep serving after SIGTERM while not ready, e.g. 0s [default: 30s with etcd, else 0s]
-    ///
-    /// A load balancer needs this time to notice that the replica is shutting down.
-    /// SIGINT or a second signal ends it early.
-    #[arg(long, value_name = "DURATION")]
-    pub(crate) shutdown_delay: Option<String>,
-    /// Format of log lines: text or json [default: text]
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) log_format: Option<String>,
-    /// Use a store again whose objects were migrated to another one. All changes since then are missing
-    #[arg(long)]
-    pub(crate) force: bool,
-}
-
-/// Arguments of Capstan's own kubeconfig, which do not apply to that of a workload cluster.
-const OWN_KUBECONFIG: [&str; 8] =
-    ["config", "data_dir", "user", "group", "expires", "server", "break_glass", "reason"];
-
-/// Arguments that select the API server with the Cluster.
-const CONNECTION: [&str; 3] = ["namespace", "kubeconfig", "context"];
-
-#[derive(Debug, Args)]
-pub(crate) struct KubeconfigArguments {
-    /// File to write to instead of standard output; only its owner can read it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-    #[command(flatten, next_help_heading = "Kubeconfig of Capstan")]
-    pub(crate) own: OwnKubeconfigArguments,
-    #[command(flatten, next_help_heading = "Kubeconfig of a workload cluster")]
-    pub(crate) workload: WorkloadKubeconfigArguments,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct OwnKubeconfigArguments {
-    /// The server's configuration file, with its data directory and its listen address
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// The server's data directory [default: as for serve]
-    #[arg(long, value_name = "DIRECTORY")]
-    pub(crate) data_dir: Option<PathBuf>,
-    /// User name: the certificate's CN
-    #[arg(long, default_value = "capstan-admin")]
-    pub(crate) user: String,
-    /// Group: an O of the certificate; repeat it for several groups, or leave it empty for none
-    /// [default: capstan:admins]
-    #[arg(long)]
-    pub(crate) group: Vec<String>,
-    /// Lifetime of the certificate, e.g. 30m, 8h, 30d; at most 365d
-    #[arg(long, default_value = "12h", value_parser = duration)]
-    pub(crate) expires: Duration,
-    /// Put the user into system:masters, who may do everything whatever the roles say; for 24h at most
-    #[arg(long, requires = "reason", conflicts_with = "group")]
-    pub(crate) break_glass: bool,
-    /// Reason of --break-glass, for the audit log and the Event of the first use
-    #[arg(long, value_name = "TEXT", requires = "break_glass")]
-    pub(crate) reason: Option<String>,
-    /// URL of the server [default: from `listen` in --config, else https://127.0.0.1:7443]
-    #[arg(long, value_name = "URL", value_parser = server)]
-    pub(crate) server: Option<String>,
-}
-
-#[derive(Debug, Args)]
-#[command(group(ArgGroup::new("connection").args(CONNECTION).multiple(true).requires("cluster")))]
-pub(crate) struct WorkloadKubeconfigArguments {
-    /// Name of the Cluster whose kubeconfig to print
-    #[arg(long, value_name = "NAME", conflicts_with_all = OWN_KUBECONFIG)]
-    pub(crate) cluster: Option<String>,
-    #[command(flatten)]
-    pub(crate) connection: ConnectionArguments,
-}
-
-/// Parses `--server`, such as `https://host:port`. The server has no other scheme.
-fn server(text: &str) -> Result<String, String> {
-    let url: Option<http::Uri> = text.parse().ok();
-    let is_good = url.is_some_and(|url| {
-        url.scheme_str() == Some("https") && url.host().is_some_and(|host| !host.is_empty())
-    });
-    if is_good {
-        Ok(text.to_owned())
-    } else {
-        Err("must be a URL such as https://192.0.2.10:7443".to_owned())
-    }
-}
-
-/// Parses a duration that may be zero, such as `30s` or `0s`.
-pub(crate) fn duration_or_none(text: &str) -> Result<Duration, String> {
-    if matches!(text, "0" | "0s") { Ok(Duration::ZERO) } else { duration(text) }
-}
-
-/// Parses a duration above zero, such as `30m`, `8h` or `365d`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let error = || format!("{text:?} is not a duration such as 30m, 8h or 365d");
-    let unit = text.chars().last().ok_or_else(error)?;
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3600,
-        'd' => 86_400,
-        _ => return Err(error()),
-    };
-    let number: u64 = text.trim_end_matches(unit).parse().map_err(|_| error())?;
-    let total = number.checked_mul(seconds).filter(|total| *total > 0);
-    total.map(Duration::from_secs).ok_or_else(error)
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
@@ -556,37 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_of_the_two_kubeconfigs_cannot_be_mixed() {
-        let parse = |flags: &[&str]| Cli::try_parse_from([&["capstan", "kubeconfig"], flags].concat());
-        for good in [&[][..], &["--user", "alice"], &["--cluster", "prod", "-n", "team", "--context", "c"]] {
-            assert!(parse(good).is_ok(), "{good:?}");
-        }
-        for bad in [
-            &["--cluster", "prod", "--user", "alice"][..],
-            &["--cluster", "prod", "--data-dir", "d"],
-            &["-n", "team"],
-            &["--kubeconfig", "f"],
-            &["--cluster", "prod", "--break-glass", "--reason", "r"],
-            &["--break-glass"],
-            &["--reason", "r"],
-            &["--break-glass", "--reason", "r", "--group", "dev"],
-        ] {
-            assert!(parse(bad).is_err(), "{bad:?}");
-        }
-    }
-
-    #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
-        assert_eq!(duration("8h"), Ok(Duration::from_secs(28_800)));
-        for bad in ["", "8", "h", "-1h", "0s", "1w", "99999999999999999d"] {
-            assert!(duration(bad).is_err(), "{bad}");
-        }
-        for good in ["https://192.0.2.10:7443", "https://[::1]:7443", "https://capstan.example"] {
-            assert_eq!(server(good).as_deref(), Ok(good));
-        }
-        for bad in ["http://x", "127.0.0.1:1", "capstan.example", "https://", "https:///x", ""] {
-            assert!(server(bad).is_err(), "{bad}");
-        }
     }
 }

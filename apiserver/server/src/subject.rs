@@ -4,25 +4,9 @@
 //! replaces the subject of a signed certificate, and signs it again.
 
 use anyhow::{Context, anyhow};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use apiserver_cli::der::{BIT_STRING, SEQUENCE, element, pem, subject};
 use rcgen::{KeyPair, SigningKey};
 use x509_parser::prelude::{FromDer, X509Certificate};
-
-/// Content of the object identifier of a common name: 2.5.4.3.
-const COMMON_NAME: [u8; 3] = [0x55, 0x04, 0x03];
-
-/// Content of the object identifier of an organization: 2.5.4.10.
-const ORGANIZATION: [u8; 3] = [0x55, 0x04, 0x0a];
-
-const BIT_STRING: u8 = 0x03;
-const OBJECT_IDENTIFIER: u8 = 0x06;
-const UTF8_STRING: u8 = 0x0c;
-const SEQUENCE: u8 = 0x30;
-const SET: u8 = 0x31;
-
-/// Characters in a line of PEM.
-const LINE: usize = 64;
 
 /// Returns the certificate with the name of this user and these groups as its subject, in PEM.
 ///
@@ -47,7 +31,7 @@ pub(crate) fn replace(
     // The first byte is the number of unused bits.
     let signature = element(BIT_STRING, &[&[0][..], &signature].concat());
     let algorithm = algorithm(certificate, body).ok_or_else(|| anyhow!("the signature is not found"))?;
-    Ok(pem(&element(SEQUENCE, &[&signed[..], algorithm, &signature].concat())))
+    Ok(pem("CERTIFICATE", &element(SEQUENCE, &[&signed[..], algorithm, &signature].concat())))
 }
 
 /// Returns the element with the algorithm of the signature: it follows the signed part.
@@ -61,48 +45,6 @@ fn algorithm<'a>(certificate: &'a [u8], body: &[u8]) -> Option<&'a [u8]> {
 fn header_length(element: &[u8]) -> Option<usize> {
     let first = usize::from(*element.get(1)?);
     Some(if first < 0x80 { 2 } else { first - 0x80 + 2 })
-}
-
-fn subject(user: &str, groups: &[String]) -> Vec<u8> {
-    let organizations = groups.iter().map(|group| (ORGANIZATION, group.as_str()));
-    let names = std::iter::once((COMMON_NAME, user)).chain(organizations);
-    let names = names.map(|(kind, text)| {
-        let parts = [element(OBJECT_IDENTIFIER, &kind), element(UTF8_STRING, text.as_bytes())];
-        element(SET, &element(SEQUENCE, &parts.concat()))
-    });
-    element(SEQUENCE, &names.collect::<Vec<_>>().concat())
-}
-
-/// Encodes an element: its tag, its length and its content.
-fn element(tag: u8, content: &[u8]) -> Vec<u8> {
-    let length = content.len().to_be_bytes();
-    let length: Vec<u8> = length.into_iter().skip_while(|byte| *byte == 0).collect();
-    let mut encoded = vec![tag];
-    match *length.as_slice() {
-        [] => encoded.push(0),
-        [short] if short < 0x80 => encoded.push(short),
-        _ => {
-            // A length has at most eight bytes.
-            encoded.push(0x80 | u8::try_from(length.len()).unwrap_or_default());
-            encoded.extend(length);
-        }
-    }
-    encoded.extend(content);
-    encoded
-}
-
-fn pem(certificate: &[u8]) -> String {
-    let text = STANDARD.encode(certificate);
-    let mut pem = "-----BEGIN CERTIFICATE-----\n".to_owned();
-    let mut rest = text.as_str();
-    while !rest.is_empty() {
-        let (line, next) = rest.split_at_checked(LINE).unwrap_or((rest, ""));
-        pem.push_str(line);
-        pem.push('\n');
-        rest = next;
-    }
-    pem.push_str("-----END CERTIFICATE-----\n");
-    pem
 }
 
 #[cfg(test)]

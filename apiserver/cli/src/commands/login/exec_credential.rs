@@ -17,15 +17,15 @@ const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 pub(super) struct Version(&'static str);
 
 /// Credential in an answer.
-pub(super) enum Credential<'a> {
-    Token(&'a Token),
-    Certificate(&'a ClientCertificate),
+pub(super) enum Credential {
+    Token(Token),
+    Certificate(ClientCertificate),
 }
 
 /// Answer to kubectl.
-pub(super) struct ExecCredential<'a> {
+pub(super) struct ExecCredential {
     pub(super) version: Version,
-    pub(super) credential: Credential<'a>,
+    pub(super) credential: Credential,
 }
 
 #[derive(Deserialize)]
@@ -55,7 +55,7 @@ pub(super) fn server_of(info: Option<&str>) -> String {
     server.unwrap_or_default().to_owned()
 }
 
-impl ExecCredential<'_> {
+impl ExecCredential {
     /// Returns the JSON that kubectl reads.
     pub(super) fn text(&self) -> String {
         let Self { version: Version(version), credential } = self;
@@ -102,7 +102,7 @@ mod tests {
         let end = "2030-01-01T00:00:00Z".parse().unwrap();
         let token = Token { secret: "gAAAAAB".to_owned(), renew_at: Some(end) };
         let expected = json!({"token": "gAAAAAB", "expirationTimestamp": "2030-01-01T00:00:00Z"});
-        assert_eq!(answer(Credential::Token(&token)), expected);
+        assert_eq!(answer(Credential::Token(token)), expected);
     }
 
     #[test]
@@ -111,11 +111,11 @@ mod tests {
         let held = ClientCertificate { certificate: "C".to_owned(), key: "K".to_owned(), renew_at };
         let expected = json!({"clientCertificateData": "C", "clientKeyData": "K",
             "expirationTimestamp": "2030-01-01T00:00:00Z"});
-        assert_eq!(answer(Credential::Certificate(&held)), expected);
+        assert_eq!(answer(Credential::Certificate(held)), expected);
     }
 
     /// Returns the status of the answer, after a check of the rest.
-    fn answer(credential: Credential<'_>) -> serde_json::Value {
+    fn answer(credential: Credential) -> serde_json::Value {
         let text = ExecCredential { version: Version("v1"), credential }.text();
         let found: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(found["apiVersion"], "client.authentication.k8s.io/v1");

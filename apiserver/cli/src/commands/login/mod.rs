@@ -86,10 +86,15 @@ pub enum LoginCommand {
     /// in the second half of that time, it gets a new one. Without --before-outage and --keep, each kubectl
     /// command needs an approval.
     ///
-    /// Example: capstan login cert --before-outage 7d > /dev/null
+    /// A kept certificate is that of the kubeconfig, the context and the servers of the command. Give the same
+    /// ones with and without --write-kubeconfig.
+    ///
     /// Example: capstan login cert --kubeconfig host.kubeconfig --before-outage 7d \
     ///            --write-kubeconfig outage.kubeconfig --certificate-authority ca.crt \
     ///            --server https://a.example.org:7443,https://b.example.org:7443
+    /// Example: capstan login cert --kubeconfig host.kubeconfig --before-outage 7d \
+    ///            --certificate-authority ca.crt \
+    ///            --server https://a.example.org:7443,https://b.example.org:7443 > /dev/null
     #[command(verbatim_doc_comment)]
     #[allow(rustdoc::bare_urls, reason = "the help text is printed as it stands")]
     Cert(CertArguments),
@@ -139,29 +144,41 @@ fn keystone_login(arguments: &KeystoneArguments) -> Result<(), Failure> {
     let version = exec_credential::requested_version(info().as_deref())?;
     let request = login_request::body(&settings, arguments.passcode.as_deref())?;
     let token = super::block_on(keystone::log_in(&settings, &request))?;
-    print(version, Credential::Token(&token))
+    print(version, Credential::Token(token))
 }
 
 fn oidc_login(arguments: &OidcArguments) -> Result<(), Failure> {
-    if let Some(file) = &arguments.write_kubeconfig {
-        let ca = arguments.certificate_authority.as_deref();
-        return kubeconfig::write(file, &arguments.servers, ca, &arguments.of_kubeconfig());
-    }
-    let info = info();
-    let version = exec_credential::requested_version(info.as_deref())?;
-    let token = super::block_on(oidc::log_in(arguments, info.as_deref()))?;
-    print(version, Credential::Token(&token))
+    let ca = arguments.certificate_authority.as_deref();
+    run(
+        arguments.write_kubeconfig.as_deref(),
+        |file| kubeconfig::write(file, &arguments.servers, ca, &arguments.of_kubeconfig()),
+        async |info| Box::pin(oidc::log_in(arguments, info)).await.map(Credential::Token),
+    )
 }
 
 fn cert_login(arguments: &CertArguments) -> Result<(), Failure> {
-    if let Some(file) = &arguments.write_kubeconfig {
-        let ca = arguments.certificate_authority.as_deref();
-        return kubeconfig::write(file, &arguments.servers, ca, &arguments.of_kubeconfig());
+    let ca = arguments.certificate_authority.as_deref();
+    run(
+        arguments.write_kubeconfig.as_deref(),
+        |file| kubeconfig::write(file, &arguments.servers, ca, &arguments.of_kubeconfig()),
+        async |info| Box::pin(cert::log_in(arguments, info.is_none())).await.map(Credential::Certificate),
+    )
+}
+
+/// Writes the kubeconfig, if there is a file for it. Else logs in, and prints the credential in the version that kubectl
+/// requests.
+fn run(
+    file: Option<&Path>,
+    write: impl FnOnce(&Path) -> Result<(), Failure>,
+    log_in: impl AsyncFnOnce(Option<&str>) -> Result<Credential, Failure>,
+) -> Result<(), Failure> {
+    if let Some(file) = file {
+        return write(file);
     }
     let info = info();
     let version = exec_credential::requested_version(info.as_deref())?;
-    let certificate = super::block_on(cert::log_in(arguments, info.is_none()))?;
-    print(version, Credential::Certificate(&certificate))
+    let credential = super::block_on(log_in(info.as_deref()))?;
+    print(version, credential)
 }
 
 /// Returns what kubectl says about its request.
@@ -170,7 +187,7 @@ fn info() -> Option<String> {
 }
 
 /// Prints the answer to kubectl, and nothing else.
-fn print(version: exec_credential::Version, credential: Credential<'_>) -> Result<(), Failure> {
+fn print(version: exec_credential::Version, credential: Credential) -> Result<(), Failure> {
     let text = ExecCredential { version, credential }.text();
     output::print(text.as_bytes())
         .map_err(|error| Failure::new(ExitCode::Failed, format!("cannot write the output: {error}")))

@@ -3,34 +3,19 @@
 use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use x509_parser::pem::parse_x509_pem;
 
 use crate::commands::login::{ClientCertificate, EARLY};
+use crate::der::{BIT_STRING, OBJECT_IDENTIFIER, SEQUENCE, element, pem, subject};
 use crate::error::{ExitCode, Failure};
-
-/// Content of the object identifier of a common name: 2.5.4.3.
-const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
-
-/// Content of the object identifier of an organization: 2.5.4.10.
-const ORGANIZATION: &[u8] = &[0x55, 0x04, 0x0a];
 
 /// Content of the object identifier of ECDSA with SHA-256: 1.2.840.10045.4.3.2.
 const ECDSA_WITH_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
 
 const INTEGER: u8 = 0x02;
-const BIT_STRING: u8 = 0x03;
-const OBJECT_IDENTIFIER: u8 = 0x06;
-const UTF8_STRING: u8 = 0x0c;
-const SEQUENCE: u8 = 0x30;
-const SET: u8 = 0x31;
 /// Attributes of a request. This one has none.
 const ATTRIBUTES: u8 = 0xa0;
-
-/// Characters in a line of PEM.
-const LINE: usize = 64;
 
 /// Reason for which a certificate is not used.
 const UNREADABLE: &str = "it cannot be read";
@@ -100,49 +85,6 @@ fn end(certificate: &str, public: &[u8]) -> Result<Timestamp, &'static str> {
     Timestamp::from_second(parsed.validity().not_after.timestamp()).map_err(|_| UNREADABLE)
 }
 
-/// Encodes the subject: the user is the common name, and each group an organization.
-fn subject(user: &str, groups: &[String]) -> Vec<u8> {
-    let organizations = groups.iter().map(|group| (ORGANIZATION, group.as_str()));
-    let names = std::iter::once((COMMON_NAME, user)).chain(organizations);
-    let names = names.map(|(kind, text)| {
-        let parts = [element(OBJECT_IDENTIFIER, kind), element(UTF8_STRING, text.as_bytes())];
-        element(SET, &element(SEQUENCE, &parts.concat()))
-    });
-    element(SEQUENCE, &names.collect::<Vec<_>>().concat())
-}
-
-/// Encodes an element: its tag, its length and its content.
-fn element(tag: u8, content: &[u8]) -> Vec<u8> {
-    let length = content.len().to_be_bytes();
-    let length: Vec<u8> = length.into_iter().skip_while(|byte| *byte == 0).collect();
-    let mut encoded = vec![tag];
-    match *length.as_slice() {
-        [] => encoded.push(0),
-        [short] if short < 0x80 => encoded.push(short),
-        _ => {
-            // A length has at most eight bytes.
-            encoded.push(0x80 | u8::try_from(length.len()).unwrap_or_default());
-            encoded.extend(length);
-        }
-    }
-    encoded.extend(content);
-    encoded
-}
-
-fn pem(label: &str, content: &[u8]) -> String {
-    let text = STANDARD.encode(content);
-    let mut pem = format!("-----BEGIN {label}-----\n");
-    let mut rest = text.as_str();
-    while !rest.is_empty() {
-        let (line, next) = rest.split_at_checked(LINE).unwrap_or((rest, ""));
-        pem.push_str(line);
-        pem.push('\n');
-        rest = next;
-    }
-    pem.push_str(&format!("-----END {label}-----\n"));
-    pem
-}
-
 #[cfg(test)]
 mod tests {
     use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, UnparsedPublicKey};
@@ -173,7 +115,7 @@ MEYCIQC/cGtdnD+E8WbFe+TWVQgP5/PRQvtbfPXkJ8JJMF0wsQIhALELfbLA2HzS
         for groups in [vec![], vec!["dev"], vec!["dev", "größe", &long, "ops"]] {
             let groups: Vec<String> = groups.into_iter().map(str::to_owned).collect();
             let request = key.request("oidc:alice", &groups).unwrap();
-            assert!(request.lines().all(|line| line.len() <= LINE), "{request}");
+            assert!(request.lines().all(|line| line.len() <= 64), "{request}");
             let (_, block) = parse_x509_pem(request.as_bytes()).unwrap();
             assert_eq!(block.label, "CERTIFICATE REQUEST");
             let (rest, parsed) = X509CertificationRequest::from_der(&block.contents).unwrap();
