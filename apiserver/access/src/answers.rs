@@ -1,5 +1,7 @@
 //! Answers of all authorizers behind an endpoint to one request, for people to read.
 
+use std::time::Duration;
+
 use crate::authorizer::{Decision, Verdict};
 
 /// Answers of authorizers in their order, also of those after the one that decides.
@@ -60,6 +62,8 @@ pub(crate) struct ChainVerdict {
     decided: Option<Verdict>,
     reasons: Vec<String>,
     errors: Vec<String>,
+    /// Age of the oldest copy by which an authorizer had no opinion.
+    age: Option<Duration>,
 }
 
 impl ChainVerdict {
@@ -67,7 +71,10 @@ impl ChainVerdict {
     pub(crate) fn add(&mut self, verdict: Verdict) -> bool {
         if self.decided.is_none() {
             match verdict.decision {
-                Decision::NoOpinion(reason) => self.reasons.push(reason),
+                Decision::NoOpinion(reason) => {
+                    self.reasons.push(reason);
+                    self.age = self.age.max(verdict.age);
+                }
                 Decision::Error(error) => self.errors.push(error),
                 Decision::Allow | Decision::Deny(_) => self.decided = Some(verdict),
             }
@@ -75,7 +82,7 @@ impl ChainVerdict {
         self.decided.is_some()
     }
 
-    /// Returns the verdict. Nothing is its origin if no authorizer decided.
+    /// Returns the verdict. Nothing is its origin if no authorizer decided. It has an age if one of them knew a copy alone.
     pub(crate) fn end(mut self) -> Verdict {
         if let Some(verdict) = self.decided {
             return verdict;
@@ -84,6 +91,34 @@ impl ChainVerdict {
             return Verdict::new((Decision::Error(self.errors.join(", ")), String::new()), "");
         }
         self.reasons.retain(|reason| !reason.is_empty());
-        Verdict::new((Decision::NoOpinion(self.reasons.join(", ")), String::new()), "")
+        let none = (Decision::NoOpinion(self.reasons.join(", ")), String::new());
+        Verdict { age: self.age, ..Verdict::new(none, "") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn iz_05_a_refusal_has_the_age_of_the_oldest_copy_and_a_decision_only_its_own() {
+        let verdict = |decision: Decision, age: Option<u64>| {
+            let decided = Verdict::new((decision, String::new()), "a");
+            Verdict { age: age.map(Duration::from_secs), ..decided }
+        };
+        let no = |age| verdict(Decision::NoOpinion("no".to_owned()), age);
+        for (chain, expected) in [
+            (vec![no(None), no(None)], None),
+            (vec![no(None), no(Some(7)), no(Some(5)), no(None)], Some(7)),
+            (vec![no(Some(7)), verdict(Decision::Allow, None)], None),
+            (vec![no(Some(7)), verdict(Decision::Deny("never".to_owned()), Some(3))], Some(3)),
+            (vec![no(Some(7)), verdict(Decision::Error("silent".to_owned()), Some(9))], None),
+        ] {
+            let mut found = ChainVerdict::default();
+            for verdict in &chain {
+                found.add(verdict.clone());
+            }
+            assert_eq!(found.end().age.map(|age| age.as_secs()), expected, "{chain:?}");
+        }
     }
 }

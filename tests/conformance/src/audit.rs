@@ -96,6 +96,11 @@ fn by_stage(events: &[Value], normalizer: &mut Normalizer) -> Value {
                 user.remove("extra");
             }
         }
+        if event.get("annotations") == Some(&json!({}))
+            && let Some(event) = event.as_object_mut()
+        {
+            event.remove("annotations");
+        }
         let stage = event["stage"].as_str().unwrap_or("without a stage").to_owned();
         stages[stage] = normalizer.document(event);
     }
@@ -142,7 +147,7 @@ mod tests {
     fn events_are_kept_by_stage_without_what_differs_for_each_request() {
         let event = |stage: &str| {
             json!({"auditID": "1", "stage": stage, "stageTimestamp": "t", "requestReceivedTimestamp": "t",
-                "level": "Metadata", "objectRef": {"namespace": "case"},
+                "level": "Metadata", "objectRef": {"namespace": "case"}, "annotations": {"capstan.dev/realm": "own"},
                 "user": {"username": "a", "extra": {CREDENTIAL: ["X509SHA256=ab"], "capstan.dev/realm": ["Own"]}}})
         };
         let found = by_stage(

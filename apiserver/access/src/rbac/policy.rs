@@ -66,6 +66,8 @@ pub struct Binding {
     /// True if the subjects may be identities of the host cluster, too. A name of the host is another person than the
     /// same name in a certificate of our own CA.
     pub admits_host: bool,
+    /// True if a role in a project of Keystone makes the binding. There is no stored object of its name then.
+    pub of_project: bool,
 }
 
 /// All roles and bindings.

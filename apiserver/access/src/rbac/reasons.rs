@@ -9,9 +9,15 @@ use crate::authorizer::Rule;
 /// Maximum number of bindings in a reason: a person reads them, and a user may have thousands.
 const MOST: usize = 10;
 
-/// Returns why a binding allows a request, in upstream's words.
+/// Returns why a binding allows a request, in upstream's words. For a role in a project of Keystone the words are others,
+/// because no such binding is stored.
 pub(super) fn reason(binding: &Binding, subject: usize) -> String {
-    let mut text = format!("RBAC: allowed by {}", of_role(binding));
+    let mut text = if binding.of_project {
+        let (role, namespace) = (&binding.role.name, &binding.namespace);
+        format!("Keystone: the project of the namespace {namespace:?} gives ClusterRole {role:?}")
+    } else {
+        format!("RBAC: allowed by {}", of_role(binding))
+    };
     if let Some(subject) = binding.subjects.get(subject) {
         // Writing into a String does not fail.
         let _ = write!(text, " to {subject}");

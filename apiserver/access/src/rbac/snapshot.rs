@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::authorizer::{NAME, OF_PROJECTS};
 use super::index::{Place, SubjectIndex};
 use super::policy::{Binding, Policy};
 use super::reasons::{Refusal, not_found, reason, shown};
-use crate::authorizer::{Attributes, Decision, Rule};
+use crate::authorizer::{Attributes, Decision, Rule, Verdict};
 use crate::user::{Realm, User};
 
 /// Reason of a refusal of a user whose token has no scope.
@@ -53,6 +54,17 @@ impl Snapshot {
         self.decide_by(attributes, |_| true)
     }
 
+    /// Returns the decision about a request with its origin: a stored binding, or a role in a project of Keystone.
+    pub(super) fn judge(&self, attributes: &Attributes) -> Verdict {
+        match self.allowing(attributes, |_| true) {
+            Some((place, binding, _)) => {
+                let origin = if binding.of_project { OF_PROJECTS } else { NAME };
+                Verdict::new((Decision::Allow, reason(binding, place.subject)), origin)
+            }
+            None => Verdict::new((self.not_allowed(attributes), String::new()), NAME),
+        }
+    }
+
     /// Returns the decision of those rules that name the API group of the request. A rule about all groups counts for
     /// none.
     pub fn decide_by_named_group(&self, attributes: &Attributes) -> (Decision, String) {
@@ -72,15 +84,19 @@ impl Snapshot {
     }
 
     fn decide_by(&self, attributes: &Attributes, counts: impl Fn(&Rule) -> bool) -> (Decision, String) {
-        if let Some((place, binding, _)) = self.allowing(attributes, counts) {
-            return (Decision::Allow, reason(binding, place.subject));
+        match self.allowing(attributes, counts) {
+            Some((place, binding, _)) => (Decision::Allow, reason(binding, place.subject)),
+            None => (self.not_allowed(attributes), String::new()),
         }
+    }
+
+    /// Returns the decision about a request that no rule allows.
+    fn not_allowed(&self, attributes: &Attributes) -> Decision {
         if attributes.user.is_unscoped() {
-            return (Decision::NoOpinion(format!("RBAC: {NO_SCOPE}")), String::new());
+            return Decision::NoOpinion(format!("RBAC: {NO_SCOPE}"));
         }
         let missing = self.missing_roles(&attributes.user, &attributes.namespace);
-        let why = if missing.is_empty() { missing } else { format!("RBAC: {missing}") };
-        (Decision::NoOpinion(why), String::new())
+        Decision::NoOpinion(if missing.is_empty() { missing } else { format!("RBAC: {missing}") })
     }
 
     /// Returns the first rule that counts and allows a request, with its binding and the subject in it.

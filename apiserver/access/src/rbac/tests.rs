@@ -40,6 +40,7 @@ fn binding(namespace: &str, name: &str, role: &str, subject: Subject) -> Binding
         role: RoleRef { is_cluster_role, name: role.to_owned() },
         subjects: vec![subject],
         admits_host: false,
+        of_project: false,
     }
 }
 

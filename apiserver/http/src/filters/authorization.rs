@@ -19,8 +19,11 @@ use crate::state::ApiServer;
 /// Annotation with the name of the authorizer that decided.
 const AUTHORIZER: &str = "capstan.dev/authorizer";
 
-/// Annotation with the age of the data by which a request was allowed, in seconds.
+/// Annotation with the age of the data behind the decision, in seconds.
 const AGE: &str = "capstan.dev/decision-age";
+
+/// Reason in the audit log if the authorizers failed: upstream's words. The response has the error.
+const FAILED: &str = "internal error";
 
 /// Decision of an authorizer, for the audit log, and its consequence.
 #[derive(Debug)]
@@ -29,11 +32,12 @@ pub(crate) struct Decided {
     pub(crate) word: Option<&'static str>,
     /// Decision as a metric's label.
     pub(crate) counted: &'static str,
+    /// Reason for the audit log.
     pub(crate) reason: String,
     pub(crate) result: ApiResult<()>,
     /// Name of the authorizer that decided; empty if none did.
     authorizer: String,
-    /// Age of the data by which the request is allowed, if they are not those of now.
+    /// Age of the data behind the decision, if they are not those of now.
     age: Option<Duration>,
 }
 
@@ -52,9 +56,8 @@ impl Decided {
 
     /// Returns the warning of a permission by old data.
     pub(crate) fn warning(&self) -> Option<String> {
-        self.age.map(|age| {
-            format!("decided by the permissions that the host cluster had {} s ago", age.as_secs())
-        })
+        let age = self.age.filter(|_| self.result.is_ok())?;
+        Some(format!("decided by the permissions that the host cluster had {} s ago", age.as_secs()))
     }
 }
 
@@ -91,7 +94,7 @@ async fn decide(authorizer: &Arc<dyn Authorizer>, attributes: &Attributes) -> De
             return Decided {
                 word: None,
                 counted: "error",
-                reason,
+                reason: FAILED.to_owned(),
                 result: Err(error),
                 authorizer,
                 age: None,
@@ -104,7 +107,7 @@ async fn decide(authorizer: &Arc<dyn Authorizer>, attributes: &Attributes) -> De
     } else {
         ApiError::forbidden_path(&text)
     };
-    Decided { word: Some("forbid"), counted, reason, result: Err(error), authorizer, age: None }
+    Decided { word: Some("forbid"), counted, reason, result: Err(error), authorizer, age }
 }
 
 pub(super) async fn require(server: &ApiServer, attributes: &Attributes, proxied: bool) -> ApiResult<()> {
@@ -278,6 +281,60 @@ pub(super) fn attributes(info: &RequestInfo, query: &Query, user: &Arc<User>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Authorizer with one verdict about all requests.
+    #[derive(Debug)]
+    struct Always(Verdict);
+
+    #[async_trait]
+    impl Authorizer for Always {
+        async fn authorize(&self, _: &Attributes) -> Decision {
+            self.0.decision.clone()
+        }
+
+        async fn judge(&self, _: &Attributes) -> Verdict {
+            self.0.clone()
+        }
+    }
+
+    #[tokio::test]
+    async fn iz_05_the_audit_log_has_the_origin_of_a_decision_and_the_age_of_its_data() {
+        let reason = || "why".to_owned();
+        for (decision, name, age, word, in_log, annotations, is_warned) in [
+            (Decision::Allow, "RBAC", None, Some("allow"), "why", vec![(AUTHORIZER, "RBAC")], false),
+            (
+                Decision::Allow,
+                "HostMirror",
+                Some(75),
+                Some("allow"),
+                "why",
+                vec![(AUTHORIZER, "HostMirror"), (AGE, "75")],
+                true,
+            ),
+            (
+                Decision::Deny(reason()),
+                "Webhook/a",
+                None,
+                Some("forbid"),
+                "why",
+                vec![(AUTHORIZER, "Webhook/a")],
+                false,
+            ),
+            (Decision::NoOpinion(reason()), "", Some(75), Some("forbid"), "why", vec![(AGE, "75")], false),
+            (Decision::Error(reason()), "", Some(75), None, "internal error", vec![], false),
+        ] {
+            let case = format!("{decision:?}");
+            let age = age.map(Duration::from_secs);
+            let verdict = Verdict { decision, reason: reason(), authorizer: name.to_owned(), age };
+            let authorizer: Arc<dyn Authorizer> = Arc::new(Always(verdict));
+            let decided = decide(&authorizer, &Attributes::default()).await;
+            assert_eq!((decided.word, decided.reason.as_str()), (word, in_log), "{case}");
+            let annotations = annotations.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+            assert_eq!(decided.annotations(), annotations.collect::<BTreeMap<_, _>>(), "{case}");
+            assert_eq!(decided.warning().is_some(), is_warned, "{case}");
+            assert_eq!(decided.result.is_ok(), word == Some("allow"), "{case}");
+        }
+    }
 
     #[test]
     fn tm_05_secrets_need_the_permission_to_read_them_by_default_except_through_the_host() {

@@ -109,9 +109,10 @@ impl RequestScope {
         }
     }
 
-    /// Notes the decision of authorization, `allow` or `forbid`, and its reason.
+    /// Notes the decision of authorization, `allow` or `forbid`, and its reason. There is no decision if the authorizers
+    /// failed.
     pub(crate) fn decided(&mut self, decision: Option<&'static str>, reason: &str) {
-        if let (Some(record), Some(decision)) = (&mut self.record, decision) {
+        if let Some(record) = &mut self.record {
             record.set_decision(decision, reason);
         }
     }

@@ -15,7 +15,7 @@ use crate::backup::{self, Setup};
 use crate::cli::{AuditCommand, AuditVerifyArguments};
 use crate::output;
 
-/// Most findings that are printed. After many, the first ones say the most.
+/// Most lines of one sort that are printed. After many, the first ones say the most.
 const SHOWN: usize = 100;
 
 /// Runs a command about the audit log.
@@ -92,18 +92,10 @@ fn verify_files(key: &ChainKey, stored: &StoredLinks, files: &[PathBuf]) -> anyh
 /// Returns the findings and a summary, for people.
 fn describe(verified: &Verified, stored: &StoredLinks, files: usize) -> String {
     let mut text = String::new();
-    for note in &verified.notes {
-        let _ = writeln!(text, "note: {note}");
-    }
-    for key in &stored.forged {
-        let _ = writeln!(text, "{key}: is no checkpoint of this replica with this audit key");
-    }
-    for finding in verified.findings.iter().take(SHOWN) {
-        let _ = writeln!(text, "{finding}");
-    }
-    if let Some(more) = verified.findings.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        let _ = writeln!(text, "and {more} more");
-    }
+    add(&mut text, verified.notes.iter().map(|note| format!("note: {note}")));
+    let forged = |key: &String| format!("{key}: is no checkpoint of this replica with this audit key");
+    add(&mut text, stored.forged.iter().map(forged));
+    add(&mut text, verified.findings.iter().map(ToString::to_string));
     let _ = write!(text, "lines: {}, files: {files}, ", verified.lines);
     let _ = match verified.newest {
         Some(time) => {
@@ -112,4 +104,31 @@ fn describe(verified: &Verified, stored: &StoredLinks, files: usize) -> String {
         None => writeln!(text, "no checkpoint: lines that are missing at the end are not found"),
     };
     text
+}
+
+/// Adds the first of these lines, and the number of the others.
+fn add(text: &mut String, lines: impl ExactSizeIterator<Item = String>) {
+    let more = lines.len().saturating_sub(SHOWN);
+    for line in lines.take(SHOWN) {
+        let _ = writeln!(text, "{line}");
+    }
+    if more > 0 {
+        let _ = writeln!(text, "and {more} more");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn am_12_of_many_findings_the_first_and_the_number_of_the_others_are_printed() {
+        let forged = (0..SHOWN + 5).map(|number| format!("/capstan/audit/a/{number}")).collect();
+        let text = describe(&Verified::default(), &StoredLinks { forged, ..StoredLinks::default() }, 1);
+        assert_eq!(text.matches("is no checkpoint").count(), SHOWN);
+        assert!(
+            text.contains("/99: is no checkpoint") && text.contains("\nand 5 more\nlines: 0, "),
+            "{text}"
+        );
+    }
 }

@@ -57,7 +57,7 @@ impl AuditKey {
     /// A file that cannot be read or written, or that has no key.
     pub(super) fn open(given: Option<&Path>, data: &Path, is_new: bool) -> anyhow::Result<Self> {
         let path = Self::path(given, data);
-        if given.is_some() || path.exists() {
+        if given.is_some() || is_present(&path) {
             return Self::read(&path);
         }
         if !is_new {
@@ -79,7 +79,7 @@ impl AuditKey {
     /// # Errors
     /// A file that cannot be read, or that has no key.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
-        if !path.exists() {
+        if !is_present(path) {
             bail!(
                 "{0}: there is no audit key; copy the one of the server, or create one with `capstan audit key {0}`",
                 path.display()
@@ -113,6 +113,11 @@ impl AuditKey {
     pub(super) fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
+}
+
+/// Returns false if a file is certainly missing. The key of another user is not: a new one would verify nothing.
+fn is_present(path: &Path) -> bool {
+    path.try_exists().unwrap_or(true)
 }
 
 /// Runs `capstan audit key`.
@@ -171,6 +176,9 @@ mod tests {
         create(&other).unwrap();
         assert_ne!(AuditKey::read(&other).unwrap().fingerprint, key.fingerprint);
         assert!(create(&other).unwrap_err().to_string().contains("replaces no key"));
+        // A path below a file, as one below a directory of another user, cannot be looked up.
+        let error = format!("{:#}", AuditKey::open(None, &path, false).unwrap_err());
+        assert!(error.contains("audit.key: cannot be read: ") && !error.contains("no audit key"), "{error}");
         std::fs::write(&other, format!("{PREFIX}aHVudGVyMg==\n")).unwrap();
         let error = format!("{:#}", AuditKey::read(&other).unwrap_err());
         assert!(error.contains("other.key: has no line") && !error.contains("aHVudGVyMg"), "{error}");

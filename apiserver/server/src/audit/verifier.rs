@@ -78,6 +78,8 @@ pub(super) struct Verifier<'a> {
     suspects: Vec<usize>,
     /// Set if the line before had no link.
     was_plain: bool,
+    /// Set if the key proves a line. An equal checkpoint proves only its link, which everyone can copy.
+    is_linked: bool,
     /// Position of a line without a line feed.
     incomplete: Option<Position>,
     verified: Verified,
@@ -93,6 +95,7 @@ impl<'a> Verifier<'a> {
             good: None,
             suspects: Vec::new(),
             was_plain: false,
+            is_linked: false,
             incomplete: None,
             verified: Verified::default(),
         }
@@ -128,24 +131,46 @@ impl<'a> Verifier<'a> {
             let text = "has no end: the server is writing it, or it was cut".to_owned();
             self.verified.notes.push(Finding { at, text, more: 0 });
         }
-        match (self.good, self.checkpoints.last_key_value()) {
-            (Some(good), Some((number, (_, time)))) if *number > good.number => {
-                let text = format!(
-                    "lines are missing after this one: {}. It has the number {}, and the newest checkpoint, of {time}, is of \
-                     the line {number}. If there are files after this one, give them, too",
-                    number - good.number,
-                    good.number
-                );
-                self.find(text);
-            }
-            (None, _) => self.find("no line is linked with the audit key".to_owned()),
-            _ => {}
+        if !self.is_linked {
+            self.unlinked();
+        } else if let (Some(good), Some((number, (_, time)))) = (self.good, self.checkpoints.last_key_value())
+            && *number > good.number
+        {
+            let text = format!(
+                "lines are missing after this one: {}. It has the number {}, and the newest checkpoint, of {time}, is of \
+                 the line {number}. If there are files after this one, give them, too",
+                number - good.number,
+                good.number
+            );
+            self.find(text);
         }
         self.verified
     }
 
+    /// Reports that nothing is proven: users without the key can write such lines. This finding explains the others.
+    fn unlinked(&mut self) {
+        let text = "no line is linked with the audit key: the files are those of another key, or forged. For a file of one \
+                    line, give the file before it, too";
+        let finding = Finding { at: self.at.clone(), text: text.to_owned(), more: 0 };
+        self.verified.findings.insert(0, finding);
+    }
+
     fn find(&mut self, text: String) {
         self.verified.findings.push(Finding { at: self.at.clone(), text, more: 0 });
+    }
+
+    /// Reports a line that does not follow, once for all such lines in a row. With a wrong key, it is each line.
+    fn broken(&mut self, text: String) {
+        if let Some(before) = self.verified.findings.last_mut()
+            && before.text == text
+            && before.at.file == self.at.file
+            && before.at.line.saturating_add(before.more).saturating_add(1) == self.at.line
+        {
+            before.more = before.more.saturating_add(1);
+            return;
+        }
+        self.suspects.push(self.verified.findings.len());
+        self.find(text);
     }
 
     fn note(&mut self, text: &str) {
@@ -168,10 +193,11 @@ impl<'a> Verifier<'a> {
     fn chained(&mut self, line: &ChainedLine<'_>) {
         self.was_plain = false;
         let link = line.link();
-        match self.verdict(line) {
+        let verdict = self.verdict(line);
+        self.is_linked |= matches!(verdict, Verdict::Follows | Verdict::Resumes | Verdict::Begins);
+        match verdict {
             Verdict::Broken(text) => {
-                self.suspects.push(self.verified.findings.len());
-                self.find(text);
+                self.broken(text);
                 self.last = Some(link);
                 return;
             }

@@ -213,3 +213,31 @@ fn am_12_a_line_that_was_cut_is_found_except_at_the_end_of_the_file_that_is_writ
             .contains("no line is linked")
     );
 }
+
+#[test]
+fn am_12_lines_that_the_key_does_not_prove_are_a_finding() {
+    let log = Log::new(6);
+    let (other, none) = (ChainKey::new(&[9; 32]), BTreeMap::new());
+    let mut verifier = Verifier::new(&other, &none);
+    verifier.begin("audit.log");
+    log.lines.iter().for_each(|line| verifier.line(line.as_bytes()));
+    let found = texts(&verifier.end());
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].starts_with("audit.log:6: no line is linked with the audit key"), "{found:?}");
+    let expected =
+        "audit.log:2: was changed, or replaced together with the line before it; such lines in a row: 5";
+    assert_eq!(found[1], expected);
+    // A forged line in place of all files: its number is larger than that of each checkpoint.
+    let link = ChainLink { number: u64::MAX, code: [0; 32] };
+    let forged = [log.lines[0].replacen(&log.links[0].to_string(), &link.to_string(), 1)];
+    let checkpoint = |index: usize| (log.links[index].number, (log.links[index], Timestamp::UNIX_EPOCH));
+    for checkpoints in [BTreeMap::new(), BTreeMap::from([checkpoint(5)])] {
+        let found = texts(&verify(&[("audit.log", forged.as_slice())], &checkpoints));
+        assert!(found.len() == 1 && found[0].contains("no line is linked"), "{found:?}");
+    }
+    // One line of the server: the checkpoint before it proves it, its own one proves only the link.
+    for (index, is_proven) in [(2, true), (3, false)] {
+        let verified = verify(&[("audit.log", &log.lines[3..4])], &BTreeMap::from([checkpoint(index)]));
+        assert_eq!(verified.findings.is_empty(), is_proven, "{index}");
+    }
+}

@@ -47,6 +47,7 @@ impl ProjectRoles {
                 role: RoleRef { is_cluster_role: true, name: cluster_role.clone() },
                 subjects: vec![Subject::Group(format!("keystone:project:{project}:{role}"))],
                 admits_host: false,
+                of_project: true,
             };
             self.0.iter().map(of_role).collect()
         };
@@ -75,6 +76,7 @@ mod tests {
                 "team view Group \"keystone:project:p1:reader\"",
             ]
         );
+        assert!(found.iter().all(|binding| binding.of_project), "the audit log has another authorizer");
         assert!(ProjectRoles::default().bindings("team", Some(&labels(""))).is_empty());
         assert!(ProjectRoles::default().bindings("team", None).is_empty());
         assert!(ProjectRoles::none().bindings("team", Some(&labels("p1"))).is_empty());

@@ -41,6 +41,7 @@ pub(crate) fn binding(
         role: RoleRef { is_cluster_role: role.kind == "ClusterRole", name: role.name.clone() },
         subjects: subjects.into_iter().flatten().filter_map(subject).collect(),
         admits_host: realms.split(',').any(|realm| realm.trim() == "host"),
+        of_project: false,
     }
 }
 

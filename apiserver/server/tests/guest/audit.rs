@@ -52,6 +52,7 @@ async fn the_audit_log_has_changes_and_watches_and_no_secret_values() {
     assert_eq!(event["objectRef"]["name"], Value::Null, "{name} was generated: the request does not name it");
     assert_eq!((&event["responseStatus"]["code"], &event["level"]), (&201.into(), &"Metadata".into()));
     assert_eq!(event["annotations"]["authorization.k8s.io/decision"], "allow");
+    assert_eq!(event["annotations"]["capstan.dev/realm"], "own");
     assert_eq!(event["sourceIPs"], serde_json::json!(["127.0.0.1"]));
     let missing = mine(&format!("{SECRETS}/none"));
     let told = &missing[0]["responseStatus"];

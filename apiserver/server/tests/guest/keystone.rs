@@ -129,6 +129,9 @@ async fn users_of_a_project_have_the_permissions_of_their_role_in_its_namespaces
         assert!(begun.elapsed() < PATIENCE, "{:?}", user.get(&machines("team"), &token).await);
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
+    let metrics = admin.get("/metrics").await.unwrap().text();
+    let by_project = "decisions_total{type=\"Keystone\",name=\"keystone\",decision=\"allowed\"} 1\n";
+    assert!(metrics.contains(by_project), "{metrics}");
     assert_eq!(user.get(&machines("default"), &token).await.0, 403, "another project's namespace");
     let relabel = r#"{"metadata": {"labels": {"capstan.dev/keystone-project": null}}}"#;
     let path = "/api/v1/namespaces/team";

@@ -132,6 +132,7 @@ impl Generator {
             role: RoleRef { is_cluster_role: true, name: format!("{}:writer", self.prefix) },
             subjects: (0..USERS).map(|index| Subject::User(self.user(index))).collect(),
             admits_host: false,
+            of_project: false,
         });
         policy
     }
@@ -205,7 +206,7 @@ impl Generator {
         let count = 1 + self.random.below(2);
         let subjects = (0..count).map(|_| self.subject(namespace)).collect();
         let role = RoleRef { is_cluster_role, name: role };
-        Binding { namespace: namespace.to_owned(), name, role, subjects, admits_host: false }
+        Binding { namespace: namespace.to_owned(), name, role, subjects, ..Binding::default() }
     }
 
     fn subject(&mut self, namespace: &str) -> Subject {

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Stage;
+use super::annotations::Annotations;
 use super::body::Bodies;
 use super::policy::{Decision, Level, Policy, is_sealed};
 use super::redaction::is_quoted;
@@ -49,9 +50,7 @@ pub(crate) struct Record {
     impersonated: Option<Arc<User>>,
     /// Verb of the constrained mode that allowed the impersonation.
     constraint: Option<String>,
-    decision: Option<(&'static str, String)>,
-    annotations: BTreeMap<String, String>,
-    is_deprecated: bool,
+    annotations: Annotations,
     is_quiet: bool,
     decided: Decision,
     /// Bodies, if the level of the request records any.
@@ -83,9 +82,7 @@ impl Record {
             user: Arc::default(),
             impersonated: None,
             constraint: None,
-            decision: None,
-            annotations: BTreeMap::new(),
-            is_deprecated: false,
+            annotations: Annotations::default(),
             is_quiet: is_frequent && policy.is_default(),
             decided: policy.decide(info, None),
             bodies: None,
@@ -138,19 +135,20 @@ impl Record {
         self.impersonated = (*user != self.user).then(|| Arc::clone(user));
     }
 
-    /// Notes the decision of authorization, `allow` or `forbid`, and its reason.
-    pub(crate) fn set_decision(&mut self, decision: &'static str, reason: &str) {
-        self.decision = Some((decision, reason.to_owned()));
+    /// Notes the decision of authorization, `allow` or `forbid`, and its reason. There is no decision if the authorizers
+    /// failed.
+    pub(crate) fn set_decision(&mut self, decision: Option<&'static str>, reason: &str) {
+        self.annotations.set_decision(decision, reason);
     }
 
     /// Adds annotations, such as those of admission webhooks.
     pub(crate) fn annotate(&mut self, annotations: BTreeMap<String, String>) {
-        self.annotations.extend(annotations);
+        self.annotations.insert_all(annotations);
     }
 
     /// Notes that the request was for a deprecated version, so that its users can be found.
     pub(crate) fn set_deprecated(&mut self) {
-        self.is_deprecated = true;
+        self.annotations.set_deprecated();
     }
 
     /// Notes the object's fields in the body that are not in the path.
@@ -198,7 +196,7 @@ impl Record {
         if let Some(outcome) = outcome {
             add("responseStatus", self.status(outcome));
         }
-        let mut annotations = self.annotations();
+        let mut annotations = self.annotations.shown(&self.user);
         if let (Some(bodies), Some(event)) = (&self.bodies, event.as_object_mut()) {
             bodies.add_to(event, &mut annotations);
         }
@@ -206,19 +204,6 @@ impl Record {
             event["annotations"] = Value::Object(annotations);
         }
         format!("{event}\n")
-    }
-
-    fn annotations(&self) -> Map<String, Value> {
-        let mut annotations: Map<String, Value> =
-            self.annotations.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
-        if let Some((decision, reason)) = &self.decision {
-            annotations.insert("authorization.k8s.io/decision".to_owned(), json!(decision));
-            annotations.insert("authorization.k8s.io/reason".to_owned(), json!(reason));
-        }
-        if self.is_deprecated {
-            annotations.insert("k8s.io/deprecated".to_owned(), json!("true"));
-        }
-        annotations
     }
 
     fn status(&self, outcome: &Outcome) -> Value {
@@ -346,7 +331,7 @@ mod tests {
         alice.extra.insert("scopes".to_owned(), vec!["a".to_owned()]);
         let info = RequestInfo::resolve(&Method::POST, "/", false, None);
         record.set_user(&Arc::new(alice), &info, &Policy::default());
-        record.set_decision("allow", "RBAC: allowed by RoleBinding");
+        record.set_decision(Some("allow"), "RBAC: allowed by RoleBinding");
         record.set_body(br#"{"metadata": {"name": "other", "uid": "7", "labels": {}}}"#);
         let outcome = Outcome { code: 201, status: None };
         let mut found = event(&record, Stage::ResponseComplete, Some(&outcome));
@@ -365,7 +350,8 @@ mod tests {
             "responseStatus": {"metadata": {}, "code": 201},
             "requestReceivedTimestamp": "", "stageTimestamp": "",
             "annotations": {"authorization.k8s.io/decision": "allow",
-                "authorization.k8s.io/reason": "RBAC: allowed by RoleBinding"}});
+                "authorization.k8s.io/reason": "RBAC: allowed by RoleBinding",
+                "capstan.dev/realm": "own"}});
         assert_eq!(found, expected);
         record.set_deprecated();
         let found = event(&record, Stage::ResponseComplete, Some(&outcome));

@@ -76,7 +76,11 @@ impl AuditFile {
     fn rotate(&mut self) -> std::io::Result<()> {
         self.file.flush()?;
         let now = Timestamp::now().strftime("%Y-%m-%dT%H-%M-%S%.6f").to_string();
-        std::fs::rename(&self.path, self.aside(&now))?;
+        match std::fs::rename(&self.path, self.aside(&now)) {
+            // Another program has moved the file, or this is the next attempt after a file could not be opened.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            renamed => renamed?,
+        }
         self.file = BufWriter::new(append(&self.path)?);
         self.written = 0;
         let older = self.older()?;
@@ -182,5 +186,22 @@ mod tests {
         let last: String = (180 - text.lines().count()..180).map(line).collect();
         assert_eq!(text, last, "the newest, whole and in order");
         assert!(text.lines().count() > 110, "{}", text.lines().count());
+    }
+
+    #[test]
+    fn a_file_that_another_program_has_moved_is_replaced_and_no_later_line_is_lost() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, moved) = (directory.path().join("audit.log"), directory.path().join("moved"));
+        let mut file = AuditFile::open(&path, 10, 2).unwrap();
+        for text in ["first\n", "second\n", "third\n"] {
+            file.write_all(text.as_bytes()).unwrap();
+            if text == "first\n" {
+                std::fs::rename(&path, &moved).unwrap();
+            }
+        }
+        file.flush().unwrap();
+        let files = [vec![moved], file.older().unwrap(), vec![path]].concat();
+        let texts: Vec<String> = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
+        assert_eq!(texts, ["first\n", "second\n", "third\n"]);
     }
 }

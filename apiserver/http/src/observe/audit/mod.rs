@@ -1,6 +1,7 @@
 //! Audit log: one JSON line per stage of a request, as upstream's `audit.k8s.io/v1`. A policy decides the level of each
 //! request. By default, it is `Metadata`, and no bodies are written.
 
+mod annotations;
 mod body;
 mod chain;
 #[cfg(test)]

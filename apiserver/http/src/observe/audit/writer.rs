@@ -46,7 +46,10 @@ impl Destination for BufWriter<Stdout> {}
 pub(super) struct Writer<D> {
     to: D,
     failed: Arc<AtomicU64>,
+    /// Set once an error was logged, until all lines of a batch are written.
     is_reported: bool,
+    /// Set by an error since the last batch.
+    has_failed: bool,
     chain: Option<ChainState>,
 }
 
@@ -90,7 +93,7 @@ impl<D: Destination> Writer<D> {
             since: Instant::now(),
             interval: CHECKPOINT_INTERVAL,
         });
-        Self { to, failed, is_reported: false, chain }
+        Self { to, failed, is_reported: false, has_failed: false, chain }
     }
 
     /// Writes all lines, until the last sender is gone.
@@ -128,6 +131,8 @@ impl<D: Destination> Writer<D> {
         }
         let flushed = self.to.flush();
         self.note(flushed);
+        // A buffer takes lines for a full disk, too: each of them would be another report.
+        self.is_reported &= std::mem::take(&mut self.has_failed);
         if !waiting.is_empty() {
             self.checkpoint();
         }
@@ -183,14 +188,11 @@ impl<D: Destination> Writer<D> {
 
     /// Counts a line that is lost, and logs the first error.
     fn note(&mut self, result: std::io::Result<()>) {
-        match result {
-            Ok(()) => self.is_reported = false,
-            Err(error) => {
-                self.failed.fetch_add(1, Ordering::Relaxed);
-                if !std::mem::replace(&mut self.is_reported, true) {
-                    tracing::error!(%error, "cannot write the audit log; lines are lost");
-                }
-            }
+        let Err(error) = result else { return };
+        self.failed.fetch_add(1, Ordering::Relaxed);
+        self.has_failed = true;
+        if !std::mem::replace(&mut self.is_reported, true) {
+            tracing::error!(%error, "cannot write the audit log; lines are lost");
         }
     }
 }
@@ -257,5 +259,42 @@ mod tests {
         drop(sender);
         thread.join().unwrap();
         assert!(offered.recv().is_err(), "each line has one checkpoint");
+    }
+
+    /// Buffer before a disk that may be full.
+    struct Buffer {
+        is_full: bool,
+    }
+
+    impl Write for Buffer {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            if self.is_full { Err(std::io::Error::other("full")) } else { Ok(()) }
+        }
+    }
+
+    impl Destination for Buffer {}
+
+    #[test]
+    fn a_full_disk_is_reported_once_until_lines_reach_it_again() {
+        let mut writer = Writer::new(Buffer { is_full: true }, Arc::default(), None);
+        let (_sender, messages) = sync_channel(1);
+        let batch = |writer: &mut Writer<Buffer>| {
+            let line = "{}\n".to_owned();
+            let part = QueueRoom::default().take(&line).unwrap();
+            writer.write_all(Message::Line(line, part), &messages);
+        };
+        batch(&mut writer);
+        writer.write("{}\n");
+        assert!(writer.is_reported, "the buffer has taken the line, and the disk has not");
+        batch(&mut writer);
+        assert!(writer.is_reported);
+        writer.to.is_full = false;
+        batch(&mut writer);
+        assert!(!writer.is_reported, "the next error is reported again");
+        assert_eq!(writer.failed.load(Ordering::Relaxed), 2);
     }
 }

@@ -6,7 +6,7 @@ use prometheus_client::registry::Registry;
 use super::{Count, Counters};
 
 /// Authorizers of the server itself, which have one instance each.
-const OWN: [&str; 6] = ["Host", "HostMirror", "Machine", "RBAC", "ServiceAccounts", "System"];
+const OWN: [&str; 7] = ["Host", "HostMirror", "Keystone", "Machine", "RBAC", "ServiceAccounts", "System"];
 
 /// Decisions of one authorizer, as metric labels. They end a chain.
 const DECISIONS: [&str; 2] = ["allowed", "denied"];
