@@ -23,6 +23,7 @@ use tracing::Instrument as _;
 
 use crate::drain::until_drained;
 use crate::schedule::Schedule;
+use crate::slots::Slots;
 use crate::{NamespaceWeights, Passes, Queue, Queues, Requeue};
 
 /// Interval after a failure of the API itself.
@@ -41,7 +42,7 @@ type Triggers<K> = SelectAll<BoxStream<'static, Result<ReconcileRequest<K>, watc
 pub struct ReconcileLoop<K: Resource<DynamicType = ()> + 'static> {
     triggers: Triggers<K>,
     store: Store<K>,
-    concurrency: u16,
+    slots: Slots,
     queue: Arc<Queue>,
     passes: Passes,
     weights: Arc<NamespaceWeights>,
@@ -57,8 +58,8 @@ impl<K> ReconcileLoop<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
-    /// Creates a loop over `objects`, up to `concurrency` at the same time. `name` is the controller's
-    /// in metrics.
+    /// Creates a loop over `objects`, up to `concurrency` at the same time in turns. A quarter as many more are for
+    /// clusters and namespaces with few passes. `name` is the controller's in metrics.
     pub fn new(objects: Api<K>, concurrency: u16, queues: &Queues, name: &'static str) -> Self {
         let writer = Writer::default();
         let store = writer.as_reader();
@@ -68,7 +69,7 @@ where
         Self {
             triggers,
             store,
-            concurrency,
+            slots: Slots::new(concurrency),
             queue: queues.queue(name),
             passes: queues.passes(name, concurrency),
             weights: queues.weights(),
@@ -122,13 +123,14 @@ where
         F: Fn(Arc<K>) -> P + Send + 'static,
         P: Future<Output = Result<Requeue, kube::Error>> + Send + 'static,
     {
-        let Self { triggers, store, concurrency, queue, passes, weights } = self;
-        let running = Running { store, queue, passes, weights, pass, shutdown: shutdown.clone() };
+        let Self { triggers, store, slots, queue, passes, weights } = self;
+        let schedule = Schedule::new(slots, weights);
+        let running = Running { store, queue, passes, pass, shutdown: shutdown.clone() };
         let mut tasks = JoinSet::new();
         tokio::select! {
             biased;
             () = shutdown.cancelled() => {}
-            () = running.until_the_triggers_end(triggers, usize::from(concurrency), &mut tasks) => return,
+            () = running.until_the_triggers_end(triggers, schedule, &mut tasks) => return,
         }
         while tasks.join_next().await.is_some() {}
     }
@@ -139,7 +141,6 @@ struct Running<K: Resource<DynamicType = ()> + 'static, F> {
     store: Store<K>,
     queue: Arc<Queue>,
     passes: Passes,
-    weights: Arc<NamespaceWeights>,
     pass: F,
     shutdown: CancellationToken,
 }
@@ -153,24 +154,24 @@ where
     F: Fn(Arc<K>) -> P + Send + 'static,
     P: Future<Output = Result<Requeue, kube::Error>> + Send + 'static,
 {
-    /// Makes passes in `tasks`, up to `concurrency` at the same time.
+    /// Makes passes in `tasks`, as many at the same time as the schedule has slots.
     async fn until_the_triggers_end(
         self,
         triggers: Triggers<K>,
-        concurrency: usize,
+        mut schedule: Schedule<ObjectRef<K>>,
         tasks: &mut JoinSet<Ended<K>>,
     ) {
         let mut triggers = std::pin::pin!(StreamBackoff::new(triggers, DefaultBackoff::default()));
-        let mut schedule = Schedule::new(Arc::clone(&self.weights));
         let mut readable = std::pin::pin!(self.store.wait_until_ready());
         let mut is_readable = false;
         loop {
             // Without all objects, the cluster of one is unknown, and an object that exists would count as deleted.
-            while is_readable && schedule.running() < concurrency {
-                let Some(object) = schedule.begin(Instant::now()) else { break };
-                self.begin(object, &mut schedule, tasks);
+            if is_readable {
+                while let Some(object) = schedule.begin(Instant::now()) {
+                    self.begin(object, &mut schedule, tasks);
+                }
             }
-            let next = schedule.next().filter(|_| is_readable && schedule.running() < concurrency);
+            let next = schedule.next().filter(|_| is_readable && schedule.has_slot());
             tokio::select! {
                 request = triggers.next() => match request {
                     Some(Ok(request)) => self.request(request.obj_ref, &mut schedule),

@@ -24,7 +24,7 @@ fn reconcile_loop() -> ReconcileLoop<ConfigMap> {
     ReconcileLoop {
         triggers,
         store: writer.as_reader(),
-        concurrency: 1,
+        slots: Slots::new(1),
         queue: queues.queue("test"),
         passes: queues.passes("test", 1),
         weights: queues.weights(),

@@ -1,13 +1,15 @@
 //! Order of the passes of one loop: objects that are due, in turns between namespaces and between their clusters.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::Hash;
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
 use crate::NamespaceWeights;
+use crate::in_progress::{InProgress, namespace_of};
+use crate::slots::{Slot, Slots, Spare};
 
 /// Objects that wait for a pass. Time is passed in.
 ///
@@ -16,6 +18,9 @@ use crate::NamespaceWeights;
 /// each cluster gets one in turn, and in a cluster the one that is due for longest. So a namespace with a thousand clusters
 /// delays an object of another namespace by one turn, and a cluster with a thousand objects one of another cluster by one
 /// pass.
+///
+/// While long passes hold all slots that are taken in turns, an object of a cluster with few passes takes a spare one. This
+/// changes no turn of another.
 #[derive(Debug)]
 pub(crate) struct Schedule<K> {
     /// Objects that are not due yet, by time. The number keeps objects of the same time in the order of their requests.
@@ -26,7 +31,8 @@ pub(crate) struct Schedule<K> {
     due: HashMap<String, Namespace<K>>,
     turns: VecDeque<String>,
     weights: Arc<NamespaceWeights>,
-    running: HashSet<K>,
+    slots: Slots,
+    in_progress: InProgress<K>,
     /// Clusters of the objects that are due again after their pass.
     again: HashMap<K, String>,
     last: u64,
@@ -65,17 +71,29 @@ impl<K> Namespace<K> {
         }
     }
 
-    /// Takes the object whose turn it is.
-    fn pop(&mut self) -> Option<K> {
-        let cluster = self.turns.pop_front()?;
+    /// Takes the object that is due for longest of the cluster at a position of the turns. The next turn of the cluster comes
+    /// last.
+    fn take(&mut self, position: usize) -> Option<(String, K)> {
+        let cluster = self.turns.remove(position)?;
         let objects = self.clusters.get_mut(&cluster)?;
-        let key = objects.pop_front();
+        let key = objects.pop_front()?;
         if objects.is_empty() {
             self.clusters.remove(&cluster);
         } else {
-            self.turns.push_back(cluster);
+            self.turns.push_back(cluster.clone());
         }
-        key
+        Some((cluster, key))
+    }
+
+    /// Returns the position of the first cluster that may take a spare slot, in a namespace of this name.
+    fn position(&self, name: &str, spare: Spare, in_progress: &InProgress<K>) -> Option<usize> {
+        if in_progress.of_namespace(name) < spare.namespace {
+            return Some(0);
+        }
+        if spare.cluster == 0 {
+            return None;
+        }
+        self.turns.iter().position(|cluster| in_progress.of_cluster(cluster) < spare.cluster)
     }
 
     fn is_empty(&self) -> bool {
@@ -83,14 +101,9 @@ impl<K> Namespace<K> {
     }
 }
 
-/// Returns the namespace of a cluster: the part before the slash.
-fn namespace_of(cluster: &str) -> &str {
-    cluster.split_once('/').map_or("", |(namespace, _)| namespace)
-}
-
 impl<K: Clone + Eq + Hash> Schedule<K> {
     /// Creates a schedule without objects.
-    pub(crate) fn new(weights: Arc<NamespaceWeights>) -> Self {
+    pub(crate) fn new(slots: Slots, weights: Arc<NamespaceWeights>) -> Self {
         Self {
             later: BTreeSet::new(),
             numbers: HashMap::new(),
@@ -98,7 +111,8 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
             due: HashMap::new(),
             turns: VecDeque::new(),
             weights,
-            running: HashSet::new(),
+            slots,
+            in_progress: InProgress::new(),
             again: HashMap::new(),
             last: 0,
         }
@@ -122,18 +136,23 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
         self.waiting.insert(key, Waiting::Later { due: at, number: self.last, cluster });
     }
 
-    /// Takes the object whose turn it is. The caller must [`end`](Self::end) its pass.
+    /// Takes the object of the next pass: the one whose turn it is, or one for a spare slot. `None` if no object that is due
+    /// may have a slot. The caller must [`end`](Self::end) its pass.
     pub(crate) fn begin(&mut self, now: Instant) -> Option<K> {
+        let slot = self.next_slot()?;
         self.advance(now);
-        let key = self.take_due()?;
+        let (cluster, key) = match slot {
+            Slot::InTurn => self.take_due(),
+            Slot::Spare(spare) => self.take_spare(spare),
+        }?;
         self.waiting.remove(&key);
-        self.running.insert(key.clone());
+        self.in_progress.begin(key.clone(), cluster, slot);
         Some(key)
     }
 
     /// Ends the pass over an object.
     pub(crate) fn end(&mut self, key: &K) {
-        self.running.remove(key);
+        self.in_progress.end(key);
         if let Some(cluster) = self.again.remove(key) {
             self.enqueue(key.clone(), cluster);
         }
@@ -144,9 +163,13 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
         self.later.first().map(|(at, _)| *at)
     }
 
-    /// Returns the number of passes that have begun and not ended.
-    pub(crate) fn running(&self) -> usize {
-        self.running.len()
+    /// Returns true if a slot is left for some object.
+    pub(crate) fn has_slot(&self) -> bool {
+        self.next_slot().is_some()
+    }
+
+    fn next_slot(&self) -> Option<Slot> {
+        self.slots.next(self.in_progress.in_turn(), self.in_progress.spare())
     }
 
     /// Lets the objects whose time has come wait for their turn.
@@ -157,7 +180,7 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
             let Some(Waiting::Later { cluster, .. }) = self.waiting.insert(key.clone(), Waiting::Due) else {
                 continue;
             };
-            if self.running.contains(&key) {
+            if self.in_progress.contains(&key) {
                 self.again.insert(key, cluster);
             } else {
                 self.enqueue(key, cluster);
@@ -178,10 +201,10 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
 
     /// Takes the object whose turn it is from the namespace whose turn it is. A namespace whose last object leaves gives up
     /// the rest of its turn.
-    fn take_due(&mut self) -> Option<K> {
+    fn take_due(&mut self) -> Option<(String, K)> {
         let name = self.turns.pop_front()?;
         let namespace = self.due.get_mut(&name)?;
-        let key = namespace.pop();
+        let taken = namespace.take(0);
         namespace.left = namespace.left.saturating_sub(1);
         if namespace.is_empty() {
             self.due.remove(&name);
@@ -191,7 +214,25 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
             namespace.left = self.weights.of(&name);
             self.turns.push_back(name);
         }
-        key
+        taken
+    }
+
+    /// Takes the first object, in the order of turns, that may have a spare slot. The turns of namespaces stay as they are.
+    ///
+    /// Each namespace and cluster that is passed over has a pass in progress. So there are at most as many as slots.
+    fn take_spare(&mut self, spare: Spare) -> Option<(String, K)> {
+        let (turn, position) = self.turns.iter().enumerate().find_map(|(turn, name)| {
+            let position = self.due.get(name)?.position(name, spare, &self.in_progress)?;
+            Some((turn, position))
+        })?;
+        let name = self.turns.get(turn)?;
+        let namespace = self.due.get_mut(name)?;
+        let taken = namespace.take(position);
+        if namespace.is_empty() {
+            self.due.remove(name);
+            self.turns.remove(turn);
+        }
+        taken
     }
 }
 

@@ -9,7 +9,7 @@ use super::*;
 fn weighted<K: Clone + Eq + Hash>(weights: &[(&str, i64)]) -> Schedule<K> {
     let weights: BTreeMap<String, i64> =
         weights.iter().map(|(name, weight)| ((*name).to_owned(), *weight)).collect();
-    Schedule::new(Arc::new(NamespaceWeights::new(&weights).unwrap()))
+    Schedule::new(Slots::new(100), Arc::new(NamespaceWeights::new(&weights).unwrap()))
 }
 
 /// Schedule with requests that are due at once: names and clusters.
@@ -74,10 +74,10 @@ fn an_object_never_has_two_passes_and_a_request_during_its_pass_is_not_lost() {
         schedule.request("a", "c", now);
         assert_eq!(schedule.begin(now), None);
     }
-    assert_eq!(schedule.running(), 1);
+    assert_eq!(schedule.in_progress.in_turn(), 1);
     schedule.end(&"a");
     assert_eq!(order(&mut schedule, now), ["a"]);
-    assert_eq!(schedule.running(), 0);
+    assert_eq!(schedule.in_progress.in_turn(), 0);
 }
 
 #[test]
@@ -169,4 +169,98 @@ fn am_08_an_object_that_is_due_again_after_its_pass_returns_to_its_namespace() {
     schedule.end(&"n1");
     schedule.end(&"m1");
     assert_eq!(order(&mut schedule, now), ["m2", "n1"]);
+}
+
+/// Schedule with this many slots taken in turns. Objects are numbers in a cluster.
+fn limited(concurrency: u16) -> Schedule<(&'static str, u32)> {
+    Schedule::new(Slots::new(concurrency), Arc::default())
+}
+
+/// Requests passes over objects of a cluster.
+fn due(
+    schedule: &mut Schedule<(&'static str, u32)>,
+    cluster: &'static str,
+    objects: std::ops::Range<u32>,
+    now: Instant,
+) {
+    for number in objects {
+        schedule.request((cluster, number), cluster, now);
+    }
+}
+
+/// Begins as many passes as it can, and ends none.
+fn begun(schedule: &mut Schedule<(&'static str, u32)>, now: Instant) -> Vec<(&'static str, u32)> {
+    std::iter::from_fn(|| schedule.begin(now)).collect()
+}
+
+#[test]
+fn am_08_a_cluster_alone_has_all_slots_taken_in_turns_and_no_spare_one() {
+    let now = Instant::now();
+    for concurrency in [1, 4, 16, 200] {
+        let mut schedule = limited(concurrency);
+        due(&mut schedule, "n/huge", 0..500, now);
+        assert_eq!(begun(&mut schedule, now).len(), usize::from(concurrency));
+        schedule.end(&("n/huge", 0));
+        assert_eq!(begun(&mut schedule, now).len(), 1);
+    }
+}
+
+#[test]
+fn am_08_an_object_waits_for_no_long_pass_of_another_cluster() {
+    let now = Instant::now();
+    let mut schedule = limited(16);
+    due(&mut schedule, "h/huge", 0..30, now);
+    assert_eq!(begun(&mut schedule, now).len(), 16);
+    due(&mut schedule, "a/a", 0..3, now);
+    assert_eq!(begun(&mut schedule, now), [("a/a", 0), ("a/a", 1)], "two slots are left for others");
+    due(&mut schedule, "b/b", 0..2, now);
+    due(&mut schedule, "c/c", 0..2, now);
+    assert_eq!(begun(&mut schedule, now), [("b/b", 0), ("c/c", 0)]);
+    assert!(!schedule.has_slot());
+    schedule.end(&("a/a", 0));
+    assert!(begun(&mut schedule, now).is_empty(), "each of them has one pass already");
+    schedule.end(&("a/a", 1));
+    assert_eq!(begun(&mut schedule, now), [("a/a", 2)]);
+    schedule.end(&("h/huge", 0));
+    assert_eq!(begun(&mut schedule, now), [("h/huge", 16)], "the turns are those without spare slots");
+}
+
+#[test]
+fn am_08_the_clusters_of_one_namespace_leave_half_of_the_spare_slots_to_others() {
+    let now = Instant::now();
+    let mut schedule = limited(16);
+    due(&mut schedule, "h/huge", 0..30, now);
+    begun(&mut schedule, now);
+    for cluster in ["h/a", "h/b", "h/c"] {
+        due(&mut schedule, cluster, 0..2, now);
+    }
+    assert_eq!(begun(&mut schedule, now), [("h/a", 0), ("h/b", 0)]);
+    due(&mut schedule, "m/d", 0..1, now);
+    assert_eq!(begun(&mut schedule, now), [("m/d", 0)]);
+    schedule.end(&("h/b", 0));
+    assert!(begun(&mut schedule, now).is_empty(), "the two that are left are for other namespaces");
+    schedule.end(&("m/d", 0));
+    assert_eq!(begun(&mut schedule, now), [("h/c", 0)]);
+}
+
+#[test]
+fn am_08_with_spare_slots_an_object_still_never_has_two_passes_and_none_is_lost() {
+    let now = Instant::now();
+    let mut schedule = limited(4);
+    due(&mut schedule, "h/huge", 0..6, now);
+    let mut passes = begun(&mut schedule, now);
+    due(&mut schedule, "a/a", 0..2, now);
+    passes.extend(begun(&mut schedule, now));
+    assert_eq!(passes.last(), Some(&("a/a", 0)));
+    due(&mut schedule, "a/a", 0..1, now);
+    assert!(begun(&mut schedule, now).is_empty(), "its pass is in progress");
+    let mut number = 0;
+    while let Some(key) = passes.pop() {
+        number += 1;
+        schedule.end(&key);
+        passes.extend(begun(&mut schedule, now));
+    }
+    assert_eq!(number, 9, "six, two, and one again");
+    assert!(schedule.due.is_empty() && schedule.turns.is_empty() && schedule.waiting.is_empty());
+    assert_eq!((schedule.in_progress.in_turn(), schedule.in_progress.spare()), (0, 0));
 }

@@ -74,7 +74,7 @@ impl PassMetrics {
         );
         registry.register(
             "controller_runtime_max_concurrent_reconciles",
-            "Reconcile passes that may be in progress at the same time",
+            "Reconcile passes that may be in progress at the same time, without those in spare slots",
             self.most.clone(),
         );
     }
