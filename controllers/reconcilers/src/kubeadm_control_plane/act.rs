@@ -9,9 +9,11 @@ use serde_json::json;
 
 use super::config::Start;
 use super::decide::{self, Step};
+use super::etcd_projection::Member;
 use super::hook::Departure;
 use super::observe::{Observed, Unfinished};
 use super::replica::{HOOK, Replica, initialized};
+use super::surplus::Surplus;
 use super::{
     FINALIZER, add_ons, certificates, conditions_of_machines, connection, desired, etcd, expiry, sync,
     workload_settings,
@@ -300,14 +302,18 @@ impl Actor<'_> {
         departure: &Departure,
     ) -> Result<(), ReconcileError> {
         let name = match departure {
-            Departure::Wait(_) | Departure::WaitForBalancer(_) => return Ok(()),
+            Departure::Wait(_) | Departure::WaitForBalancer(_) | Departure::WaitForQuorum(_) => return Ok(()),
             Departure::Release(machine) => machine,
-            Departure::Leave { machine, member } => {
-                self.forward_leadership(control_plane, observed, Some(member)).await?;
+            Departure::Leave { machine, member, id } => {
+                // A member that has never started does not lead.
+                let leader = Some(member.as_str()).filter(|name| !name.is_empty());
+                self.forward_leadership(control_plane, observed, leader).await?;
                 let members = observed.workload.members().unwrap_or_default();
-                for leaving in members.iter().filter(|it| it.name == *member) {
+                let leaves = |it: &&Member| it.id == *id || (!member.is_empty() && it.name == *member);
+                for leaving in members.iter().filter(leaves) {
                     etcd::remove_member(observed, leaving.id).await?;
-                    let message = format!("Removed etcd member {member} of Machine {machine}");
+                    let title = Surplus { id: leaving.id, name: leaving.name.clone() }.title();
+                    let message = format!("Removed etcd member {title} of Machine {machine}");
                     self.tell(control_plane, "EtcdMemberRemoved", &message).await?;
                 }
                 machine

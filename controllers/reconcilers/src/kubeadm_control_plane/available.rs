@@ -5,12 +5,12 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
+use super::etcd_members::belongs;
 use super::etcd_projection::Member;
 use super::inspection::Workload;
 use super::observe::Observed;
 use super::outdated::timestamp;
 use super::replica::{Replica, managed_etcd};
-use super::surplus;
 
 /// Time after the initialization, and after a Node appears, in which members of etcd may still be unknown.
 const ETCD_STARTS: SignedDuration = SignedDuration::from_mins(2);
@@ -88,12 +88,12 @@ fn unknown(workload: &Workload) -> String {
 /// Returns the issues of etcd: members that match no Machine, and a lost quorum.
 fn etcd(replicas: &[Replica], nodes: &[Node], members: &[Member], now: &Time) -> Vec<String> {
     let waits = replicas.iter().filter(|it| it.node().is_none()).count();
-    let without = |member: &&Member| !replicas.iter().any(|it| surplus::belongs(member, it));
+    let without = |member: &&Member| !replicas.iter().any(|it| belongs(member, it));
     let mut issues = Vec::new();
     if waits == 0 && members.iter().any(|member| without(&member)) {
         issues.push("* The list of etcd members does not match the list of Machines".to_owned());
     }
-    let has_member = |it: &Replica| members.iter().any(|member| surplus::belongs(member, it));
+    let has_member = |it: &Replica| members.iter().any(|member| belongs(member, it));
     let is_old = |node: &Node| node.creation_timestamp().is_some_and(|since| !is_within(since.0, now));
     let node = |it: &Replica| nodes.iter().find(|node| Some(node.name_any().as_str()) == it.node());
     let is_late = |it: &&Replica| !it.is_deleting() && !has_member(it) && node(it).is_some_and(is_old);
@@ -117,7 +117,7 @@ struct Quorum {
 impl Quorum {
     fn of(replicas: &[Replica], members: &[Member]) -> Self {
         let voters: Vec<&Member> = members.iter().filter(|member| !member.is_learner).collect();
-        let machine = |member: &Member| replicas.iter().find(|it| surplus::belongs(member, it));
+        let machine = |member: &Member| replicas.iter().find(|it| belongs(member, it));
         let is_healthy = |member: &&&Member| {
             member.name.is_empty() || machine(member).is_some_and(|it| it.holds("EtcdMemberHealthy"))
         };
@@ -126,7 +126,7 @@ impl Quorum {
         let waits: Vec<&Replica> = replicas.iter().filter(|it| it.node().is_none()).collect();
         let started = || voters.iter().filter(|member| !member.name.is_empty());
         let without = started().filter(|member| machine(member).is_none()).count();
-        let is_credited = |it: &Replica| started().any(|member| surplus::belongs(member, it)) || without == 1;
+        let is_credited = |it: &Replica| started().any(|member| belongs(member, it)) || without == 1;
         let credited = usize::from(matches!(waits.as_slice(), [only] if is_credited(only)));
         let healthy = voters.iter().filter(is_healthy).count().saturating_add(credited);
         Self { healthy, voters: voters.len(), required: voters.len() / 2 + 1 }

@@ -1,6 +1,5 @@
 //! Load balancer of the API: a Machine leaves it before its member of etcd leaves, so that no client loses its connection.
 
-use apiserver_types::Condition;
 use jiff::{SignedDuration, Timestamp};
 
 use super::outdated::timestamp;
@@ -26,7 +25,7 @@ pub(super) fn obstacle(leaving: &Replica, now: Timestamp) -> Option<String> {
         let elapsed = now.duration_since(since);
         elapsed < limit && elapsed > -LIMIT
     };
-    let membership = membership(leaving).filter(|_| is_in(begun, LIMIT))?;
+    let membership = leaving.infrastructure_condition(MEMBERSHIP).filter(|_| is_in(begun, LIMIT))?;
     let name = leaving.name();
     if membership.holds() {
         return Some(format!(
@@ -43,12 +42,6 @@ pub(super) fn obstacle(leaving: &Replica, now: Timestamp) -> Option<String> {
 fn begin_of_hook_phase(leaving: &Replica) -> Option<Timestamp> {
     let deletion = leaving.machine.status.as_ref()?.deletion.as_ref()?;
     timestamp(deletion.wait_for_pre_terminate_hook_start_time.as_ref()?)
-}
-
-fn membership(leaving: &Replica) -> Option<Condition> {
-    let conditions = leaving.infrastructure.as_ref()?.data.pointer("/status/conditions")?.as_array()?;
-    let found = conditions.iter().find(|condition| condition["type"] == MEMBERSHIP)?;
-    serde_json::from_value(found.clone()).ok()
 }
 
 #[cfg(test)]

@@ -274,9 +274,9 @@ pub(super) fn interval(step: &Step, healthy: bool) -> Option<Duration> {
         Step::AddFinalizer | Step::Adopt | Step::DeleteUnfinished | Step::RemoveMember(_) => Some(SOON),
         Step::Create(..) | Step::Delete(_) | Step::Remediate(_) | Step::Prepare(_) => Some(SOON),
         Step::Depart(Departure::Release(_) | Departure::Leave { .. }) => Some(SOON),
-        Step::Depart(Departure::Wait(_)) | Step::WaitForOthers(_) | Step::DeleteMachines => {
-            Some(preflight::DELETING)
-        }
+        Step::Depart(Departure::Wait(_) | Departure::WaitForQuorum(_))
+        | Step::WaitForOthers(_)
+        | Step::DeleteMachines => Some(preflight::DELETING),
         Step::Depart(Departure::WaitForBalancer(_)) => Some(SOON),
         Step::WaitForCertificates(_) => Some(MISSING),
         Step::Block(blocked) => Some(blocked.interval),

@@ -318,6 +318,7 @@ fn d1_timers_are_those_of_the_table() {
         (Step::Release, None),
         (Step::RemoveMember(Surplus { id: 1, name: String::new() }), Some(1)),
         (Step::Depart(waits()), Some(30)),
+        (Step::Depart(Departure::WaitForQuorum(String::new())), Some(30)),
         (Step::Depart(Departure::Release("a".to_owned())), Some(1)),
         (Step::WaitForOthers(Vec::new()), Some(30)),
         (Step::DeleteMachines, Some(30)),

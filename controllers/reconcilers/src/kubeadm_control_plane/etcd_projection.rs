@@ -1,5 +1,6 @@
 //! Projection of etcd: whether it keeps its quorum after a member comes or goes.
 
+use super::etcd_members;
 use super::replica::Replica;
 
 /// Member of etcd.
@@ -15,6 +16,13 @@ pub(super) struct Member {
     pub has_alarm: bool,
     /// Addresses at which other members reach this one.
     pub peer_urls: Vec<String>,
+}
+
+impl Member {
+    /// Reports whether the quorum counts the member. kubeadm adds it as a learner, so one that has not started has no vote.
+    pub(super) fn has_vote(&self) -> bool {
+        !self.is_learner && !self.name.is_empty()
+    }
 }
 
 /// Change of the members.
@@ -61,11 +69,13 @@ impl Projection {
 
 /// Returns the members of etcd after a change.
 pub(super) fn project(members: &[Member], replicas: &[Replica], change: Change<'_>) -> Projection {
-    let stays = |member: &&Member| change != Change::Leave(member.name.as_str()) || member.name.is_empty();
-    let is_learner = |member: &&Member| member.is_learner || member.name.is_empty();
-    let stay: Vec<&Member> = members.iter().filter(stays).collect();
-    let (learners, voters): (Vec<&Member>, Vec<&Member>) = stay.into_iter().partition(is_learner);
-    let of_machine = matches!(change, Change::Leave(name) if machine_of(name, replicas).is_some());
+    let leaves = |member: &&Member| {
+        !member.name.is_empty() && matches!(change, Change::Leave(name) if name == member.name)
+    };
+    let has_vote = |member: &&Member| member.has_vote();
+    let (leaving, stay): (Vec<&Member>, Vec<&Member>) = members.iter().partition(leaves);
+    let (voters, learners): (Vec<&Member>, Vec<&Member>) = stay.into_iter().partition(has_vote);
+    let of_machine = leaving.iter().any(|member| etcd_members::machine_of(member, replicas).is_some());
     let unhealthy = voters.iter().filter(|member| !is_healthy(member, replicas, of_machine)).count();
     let joins = usize::from(change == Change::Join);
     // The second member of an etcd joins while the only one holds the quorum by itself.
@@ -74,13 +84,15 @@ pub(super) fn project(members: &[Member], replicas: &[Replica], change: Change<'
     Projection { voters, unhealthy, learners: learners.len() }
 }
 
-/// Reports whether a member works: its Machine says so, or, without a Machine, it has no alarm.
+/// Reports whether a member works: its Machine says so, or, without a Machine, it has no alarm. A list of members does not
+/// say which of them run, so the pod of etcd counts, too.
 ///
 /// If the member of a Machine leaves, one without a Machine does not count: it was left behind, and its server is gone.
 /// Upstream counts it, and the quorum can get lost by that.
 fn is_healthy(member: &Member, replicas: &[Replica], of_machine: bool) -> bool {
     let machine = machine_of(&member.name, replicas);
-    machine.map_or(!of_machine && !member.has_alarm, |machine| machine.holds("EtcdMemberHealthy"))
+    let runs = |machine: &Replica| machine.holds("EtcdMemberHealthy") && !machine.fails("EtcdPodHealthy");
+    machine.map_or(!of_machine && !member.has_alarm, runs)
 }
 
 fn machine_of<'a>(member: &str, replicas: &'a [Replica]) -> Option<&'a Replica> {
@@ -163,5 +175,14 @@ mod tests {
         members[1].has_alarm = true;
         assert!(!is_safe(&members, &replicas, Change::Leave("2")));
         assert!(!is_safe(&members, &replicas, Change::Join));
+    }
+
+    /// Etcd on a Node that was ready did not start any more, and its member was one to spare.
+    #[test]
+    fn a_member_whose_pod_fails_is_unhealthy() {
+        let (members, mut replicas) = cluster("+++");
+        set(&mut replicas[2], "EtcdPodHealthy", ConditionStatus::False);
+        assert!(!is_safe(&members, &replicas, Change::Leave("0")));
+        assert!(is_safe(&members, &replicas, Change::Leave("2")), "it leaves itself");
     }
 }

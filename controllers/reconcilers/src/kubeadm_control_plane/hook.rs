@@ -3,6 +3,7 @@
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
+use super::etcd_members::{may_be_needed, member_of};
 use super::etcd_projection::{self, Change, Member};
 use super::replica::{HOOK, Replica};
 use crate::{machine_versions, pre_terminate};
@@ -21,15 +22,29 @@ pub(super) enum Departure {
     Wait(String),
     /// Wait some seconds for the load balancer of the API, for this reason.
     WaitForBalancer(String),
+    /// Wait until etcd can spare the member of the Machine, for this reason.
+    WaitForQuorum(String),
     /// Remove the annotation of this Machine: nothing is left to do for etcd.
     Release(String),
     /// Hand over the leadership if this Machine has it, remove its member, then the annotation.
     Leave {
         /// Name of the Machine.
         machine: String,
-        /// Name of its member.
+        /// Name of its member. Empty if the member has never started.
         member: String,
+        /// Id of its member.
+        id: u64,
     },
+}
+
+impl Departure {
+    /// Returns the reason for which a Machine waits.
+    pub(super) fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Wait(reason) | Self::WaitForBalancer(reason) | Self::WaitForQuorum(reason) => Some(reason),
+            Self::Release(_) | Self::Leave { .. } => None,
+        }
+    }
 }
 
 /// Facts about the workload cluster.
@@ -63,19 +78,19 @@ pub(super) fn departure(version: &str, replicas: &[Replica], known: Known<'_>) -
         obstacle(version, leaving).map_or_else(|| release(leaving, replicas, known), wait)
     };
     let of_first = next(first);
-    if !matches!(of_first, Departure::Wait(_)) {
+    if !matches!(of_first, Departure::Wait(_) | Departure::WaitForQuorum(_)) {
         return Some(of_first);
     }
     // A learner forbids that any other member leaves, and it has no vote: it need not wait for its turn.
-    let of_learner = replicas.iter().find(|it| it.is_deleting() && is_learner(it, known)).map(next);
-    Some(of_learner.filter(|it| matches!(it, Departure::Leave { .. })).unwrap_or(of_first))
+    let learners = replicas.iter().filter(|it| it.is_deleting() && is_learner(it, replicas, known));
+    let of_learner = learners.map(next).find(|it| matches!(it, Departure::Leave { .. }));
+    Some(of_learner.unwrap_or(of_first))
 }
 
 /// Returns true if the member of a Machine does not vote yet.
-fn is_learner(replica: &Replica, known: Known<'_>) -> bool {
+fn is_learner(replica: &Replica, replicas: &[Replica], known: Known<'_>) -> bool {
     let (Ok(nodes), Ok(members)) = (known.nodes, known.members) else { return false };
-    let name = member_of(replica, nodes);
-    members.iter().any(|it| it.is_learner && Some(&it.name) == name.as_ref())
+    member_of(replica, replicas, nodes, members).is_some_and(|member| !member.has_vote())
 }
 
 fn wait(reason: String) -> Departure {
@@ -121,34 +136,20 @@ fn release(leaving: &Replica, replicas: &[Replica], known: Known<'_>) -> Departu
         Ok(members) => members,
         Err(error) => return wait(format!("The members of etcd cannot be listed: {error}")),
     };
-    let Some(member) = member_of(leaving, nodes) else { return Departure::Release(name) };
-    if !members.iter().any(|it| it.name == member) {
-        return Departure::Release(name);
-    }
-    let after = etcd_projection::project(members, replicas, Change::Leave(&member));
-    if !after.is_safe() {
+    let Some(member) = member_of(leaving, replicas, nodes, members) else { return Departure::Release(name) };
+    let after = etcd_projection::project(members, replicas, Change::Leave(&member.name));
+    if may_be_needed(member, leaving, nodes) && !after.is_safe() {
         let reason = "stays, because etcd would lose its quorum without it";
-        return wait(format!("Machine {name} {reason}: {}", after.text()));
+        return Departure::WaitForQuorum(format!("Machine {name} {reason}: {}", after.text()));
     }
-    Departure::Leave { machine: name, member }
-}
-
-/// Returns the name of a Machine's member, which is that of its Node.
-pub(super) fn member_of(replica: &Replica, nodes: &[Node]) -> Option<String> {
-    if let Some(node) = replica.node() {
-        return Some(node.to_owned());
-    }
-    let id = replica.machine.spec.provider_id.as_deref()?;
-    let of_server =
-        |node: &&Node| node.spec.as_ref().and_then(|spec| spec.provider_id.as_deref()) == Some(id);
-    nodes.iter().find(of_server).map(ResourceExt::name_any)
+    Departure::Leave { machine: name, member: member.name.clone(), id: member.id }
 }
 
 #[cfg(test)]
 mod tests {
     use apiserver_types::{Condition, ConditionStatus, Time, set_condition};
 
-    use super::super::replica::examples::{going, healthy, set};
+    use super::super::replica::examples::{addressed, going, healthy, off, set};
     use super::*;
 
     fn leaving(name: &str) -> Replica {
@@ -161,6 +162,10 @@ mod tests {
         replica
     }
 
+    fn leaves(machine: &str, member: &str, id: u64) -> Departure {
+        Departure::Leave { machine: machine.to_owned(), member: member.to_owned(), id }
+    }
+
     fn known() -> Known<'static> {
         Known { nodes: Ok(&[]), members: Ok(&[]), managed_etcd: true, endpoint_holder: None, balancer: None }
     }
@@ -171,7 +176,8 @@ mod tests {
 
     #[test]
     fn a_machine_leaves_after_the_drain_one_at_a_time_and_only_if_etcd_keeps_its_quorum() {
-        let leave = || Departure::Leave { machine: "1".to_owned(), member: "1".to_owned() };
+        let leave = || leaves("1", "1", 0);
+        let needed = || Departure::WaitForQuorum(String::new());
         let release = || Departure::Release("1".to_owned());
         let waits = || wait(String::new());
         let all = members(&["1", "2", "3"]);
@@ -202,7 +208,7 @@ mod tests {
             ("members unknown", pair(leaving("1")), Err("down"), true, Some(waits())),
             ("without a Node", pair(no_node), Ok(&all), true, Some(release())),
             ("not a member", pair(leaving("1")), Ok(&all[1..]), true, Some(release())),
-            ("no quorum", vec![leaving("1"), healthy("2", 1), unhealthy], Ok(&all), true, Some(waits())),
+            ("no quorum", vec![leaving("1"), healthy("2", 1), unhealthy], Ok(&all), true, Some(needed())),
             (
                 "the first by name",
                 vec![healthy("3", 1), leaving("2"), leaving("1")],
@@ -215,7 +221,8 @@ mod tests {
             let known = Known { members, managed_etcd, ..known() };
             let found = departure("v1.33.0", &replicas, known);
             let found = match found {
-                Some(Departure::Wait(reason)) => Some(wait(reason.chars().take(0).collect())),
+                Some(Departure::Wait(_)) => Some(waits()),
+                Some(Departure::WaitForQuorum(_)) => Some(needed()),
                 other => other,
             };
             assert_eq!(found, expected, "{case}");
@@ -228,9 +235,57 @@ mod tests {
         let replicas = [leaving("1"), healthy("2", 1), leaving("3")];
         let found =
             |members: &[Member]| departure("v1.33.0", &replicas, Known { members: Ok(members), ..known() });
-        assert_eq!(found(&all), Some(Departure::Leave { machine: "1".to_owned(), member: "1".to_owned() }));
+        assert_eq!(found(&all), Some(leaves("1", "1", 0)));
         all[2].is_learner = true;
-        assert_eq!(found(&all), Some(Departure::Leave { machine: "3".to_owned(), member: "3".to_owned() }));
+        assert_eq!(found(&all), Some(leaves("3", "3", 0)));
+    }
+
+    /// Returns three Machines: the first two leave, and the second has an address and no Node.
+    fn with_address() -> [Replica; 3] {
+        let mut joins = addressed(leaving("2"), "10.0.0.2");
+        joins.machine.status.as_mut().unwrap().node_ref = None;
+        [leaving("1"), joins, healthy("3", 1)]
+    }
+
+    /// The voter of a Machine without a Node was no member, so the Machine went without care, and the quorum with it.
+    #[test]
+    fn the_member_of_a_machine_without_a_node_is_known_by_its_address() {
+        let peer_urls = vec!["https://10.0.0.2:2380".to_owned()];
+        let of_second = |name: &str| Member {
+            id: 2,
+            name: name.to_owned(),
+            peer_urls: peer_urls.clone(),
+            ..Member::default()
+        };
+        let mut replicas = with_address();
+        replicas[0] = healthy("1", 1);
+        let found = |replicas: &[Replica], name: &str| {
+            let all = [members(&["1"]), vec![of_second(name)], members(&["3"])].concat();
+            departure("v1.33.0", replicas, Known { members: Ok(&all), ..known() })
+        };
+        assert_eq!(found(&replicas, "2"), Some(leaves("2", "2", 2)));
+        assert_eq!(found(&replicas, ""), Some(leaves("2", "", 2)), "it has never started");
+        set(&mut replicas[0], "EtcdMemberHealthy", ConditionStatus::Unknown);
+        assert!(matches!(found(&replicas, "2"), Some(Departure::WaitForQuorum(_))));
+        assert_eq!(found(&replicas, ""), Some(leaves("2", "", 2)), "it has no vote");
+        let first = found(&with_address(), "");
+        assert_eq!(first, Some(leaves("2", "", 2)), "the first one waits for it");
+    }
+
+    /// The state of a server may be old, so two Machines with votes must not leave out of turn.
+    #[test]
+    fn a_machine_that_is_off_does_not_leave_before_an_earlier_one_that_etcd_needs() {
+        let all = members(&["1", "2", "3", "4", "5"]);
+        let leaving = |name: &str| {
+            let mut leaving = leaving(name);
+            set(&mut leaving, "EtcdMemberHealthy", ConditionStatus::False);
+            leaving
+        };
+        let mut lost = healthy("3", 1);
+        set(&mut lost, "EtcdMemberHealthy", ConditionStatus::Unknown);
+        let replicas = [leaving("1"), off(leaving("2")), lost, healthy("4", 1), healthy("5", 1)];
+        let found = departure("v1.33.0", &replicas, Known { members: Ok(&all), ..known() });
+        assert!(matches!(found, Some(Departure::WaitForQuorum(_))), "{found:?}");
     }
 
     #[test]

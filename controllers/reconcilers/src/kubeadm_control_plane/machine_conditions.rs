@@ -7,9 +7,11 @@ use controllers_workload::health::{
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::ResourceExt;
 
+use super::etcd_members::belongs;
+use super::etcd_projection::Member;
 use super::inspection::{Inspection, Workload};
-use super::machine_conditions_v1beta1;
 use super::replica::{NODE_LABELS, Replica};
+use super::{join_stage, machine_conditions_v1beta1};
 use crate::deprecated_conditions::Old;
 
 /// Label that kubeadm sets on control plane Nodes, and key of the taint.
@@ -126,28 +128,43 @@ fn unknown(message: String) -> Verdict {
 }
 
 /// Returns the verdict on the member of etcd that runs on a Node. The list of members does not say which of them run, so
-/// that of a Node which does not report is unknown: etcd could not spare another member.
+/// that of a Node which does not exist or report, or whose server is off, is unknown: etcd could not spare another member.
 fn member(replica: &Replica, node: Result<Option<&Node>, &str>, inspection: &Inspection) -> Verdict {
     if replica.is_deleting() {
         return deleting();
     }
-    if let Ok(Some(node)) = node
-        && has_unreachable_taint(node)
-    {
-        return unknown(format!("Node {} is unreachable", node.name_any()));
+    let Some(name) = replica.node() else {
+        let members = inspection.members.as_deref().ok();
+        let stage = join_stage::describe(replica, members, inspection.nodes.as_deref().ok());
+        let (status, reason, message) = without_node(replica);
+        return (status, reason, format!("{message}: {stage}"));
+    };
+    match node {
+        Ok(None) => return unknown(format!("Node {name} does not exist")),
+        Ok(Some(node)) if has_unreachable_taint(node) => {
+            return unknown(format!("Node {name} is unreachable"));
+        }
+        _ => {}
     }
-    let Some(node) = replica.node() else { return without_node(replica) };
+    if let Some(state) = replica.off_state() {
+        return unknown(format!("Nova has last reported the server of Node {name} as {state}"));
+    }
     let members = match &inspection.members {
         Ok(members) => members,
         Err(error) => return unknown(format!("Failed to connect to etcd: {error}")),
     };
     let broken = |message: String| (ConditionStatus::False, "NotHealthy", message);
-    match members.iter().find(|member| member.name == node) {
-        None => broken(format!("Etcd member list does not contain a member {node}")),
+    let is_unstarted = |member: &&Member| member.name.is_empty() && belongs(member, replica);
+    let unstarted = || match members.iter().find(is_unstarted) {
+        Some(member) => format!(": its member {:x} has not started", member.id),
+        None => String::new(),
+    };
+    match members.iter().find(|member| member.name == name) {
+        None => broken(format!("Etcd member list does not contain a member {name}{}", unstarted())),
         Some(member) if member.is_learner => {
-            broken(format!("Etcd member {node} is a learner without a vote"))
+            broken(format!("Etcd member {name} is a learner without a vote"))
         }
-        Some(member) if member.has_alarm => broken(format!("Etcd member {node} reports an alarm")),
+        Some(member) if member.has_alarm => broken(format!("Etcd member {name} reports an alarm")),
         Some(_) => (ConditionStatus::True, "Healthy", String::new()),
     }
 }
@@ -206,8 +223,7 @@ fn has_taint(node: &Node, key: &str, effect: &str) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::super::etcd_projection::Member;
-    use super::super::replica::examples::{going, healthy, replica};
+    use super::super::replica::examples::{addressed, going, healthy, off, replica};
     use super::*;
 
     fn reached(node: serde_json::Value, member: Member) -> Inspection {
@@ -241,7 +257,8 @@ mod tests {
         let full = || node(&role, taint(CONTROL_PLANE_ROLE, "NoSchedule"));
         let bare = || node(&role, json!([]));
         let lost = node(&role, taint("node.kubernetes.io/unreachable", "NoExecute"));
-        let other = Member { name: "b".to_owned(), ..Member::default() };
+        let named = |name: &str| Member { name: name.to_owned(), ..Member::default() };
+        let other = named("b");
         let (labels, member) = (NODE_LABELS, "EtcdMemberHealthy");
         let table = [
             (labels, healthy("a", 1), bare(), known(false, false), True, "Set"),
@@ -260,10 +277,30 @@ mod tests {
             (member, healthy("a", 1), full(), other, False, "NotHealthy"),
             (member, going(healthy("a", 1)), full(), known(false, false), False, "Deleting"),
             (member, replica("a", 1), full(), known(false, false), Unknown, "InspectionFailed"),
+            (member, off(healthy("a", 1)), full(), known(false, false), Unknown, "InspectionFailed"),
+            (member, healthy("gone", 1), full(), named("gone"), Unknown, "InspectionFailed"),
         ];
         for (kind, replica, node, of_etcd, status, reason) in table {
             let found = inspected(kind, &replica, &reached(node.clone(), of_etcd.clone()));
             assert_eq!((found.0, found.1), (status, reason), "{kind} {node} {of_etcd:?}: {}", found.2);
         }
+    }
+
+    /// A server did not join, and no condition said how far it had come.
+    #[test]
+    fn the_condition_of_the_member_names_the_stage_of_a_join() {
+        let peer_urls = vec!["https://10.0.0.1:2380".to_owned()];
+        let never_started = Member { id: 255, peer_urls, is_learner: true, ..Member::default() };
+        let inspection = reached(json!({"metadata": {"name": "a"}}), never_started);
+        let message = |replica: &Replica| inspected("EtcdMemberHealthy", replica, &inspection).2;
+        let joined = addressed(healthy("a", 1), "10.0.0.1");
+        let absent = "Etcd member list does not contain a member a";
+        assert_eq!(message(&joined), format!("{absent}: its member ff has not started"));
+        assert_eq!(message(&healthy("a", 1)), absent);
+        let mut boots = replica("b", 1);
+        boots.machine.spec.provider_id = Some("openstack:///1".to_owned());
+        let expected =
+            "Waiting for a Node with spec.providerID openstack:///1 to exist: it has no bootstrap data yet";
+        assert_eq!(message(&boots), expected);
     }
 }

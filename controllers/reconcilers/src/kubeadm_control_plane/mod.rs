@@ -21,6 +21,7 @@ mod deprecated;
 mod desired;
 mod endpoint;
 mod etcd;
+mod etcd_members;
 mod etcd_projection;
 mod expiry;
 mod health;
@@ -28,6 +29,7 @@ mod health;
 mod histories_tests;
 mod hook;
 mod inspection;
+mod join_stage;
 mod kube_proxy;
 mod machine_conditions;
 mod machine_conditions_v1beta1;
@@ -109,7 +111,6 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         },
         PolicyRule::WRITE_SECRETS,
     ],
-    standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
 

@@ -7,8 +7,8 @@ use kube::ResourceExt;
 
 use super::etcd_projection::{self, Change};
 use super::observe::Observed;
-use super::remediation_record;
 use super::replica::{Replica, managed_etcd};
+use super::{join_stage, remediation_record};
 
 /// Interval until a check that failed is made again.
 pub(super) const UNHEALTHY: Duration = Duration::from_secs(15);
@@ -71,7 +71,7 @@ pub(super) fn check(
     let stay = replicas.iter().filter(|it| Some(it.machine.name_any().as_str()) != leaving);
     let managed = managed_etcd(control_plane);
     let stay: Vec<&Replica> = stay.collect();
-    let reasons: Vec<String> = stay.iter().flat_map(|it| unhealthy(it, managed)).collect();
+    let reasons: Vec<String> = stay.iter().flat_map(|it| unhealthy(it, managed, observed)).collect();
     let is_unhealthy = stay.iter().any(|it| is_broken(it, managed));
     if reasons.is_empty() || (is_up && replaces_safely(control_plane, observed)) {
         return None;
@@ -82,7 +82,7 @@ pub(super) fn check(
 /// Reports whether unhealthy Machines keep a new one from joining, also one that replaces a remediated Machine.
 pub(super) fn waits_for_health(control_plane: &KubeadmControlPlane, observed: &Observed) -> bool {
     let managed = managed_etcd(control_plane);
-    let all_are_healthy = observed.replicas.iter().all(|it| unhealthy(it, managed).is_empty());
+    let all_are_healthy = observed.replicas.iter().all(|it| unhealthy(it, managed, observed).is_empty());
     !all_are_healthy && !replaces_safely(control_plane, observed)
 }
 
@@ -109,11 +109,12 @@ pub(super) fn topology(control_plane: &KubeadmControlPlane, cluster: &Cluster) -
 }
 
 /// Returns what keeps a Machine from being healthy, one line each.
-fn unhealthy(replica: &Replica, managed_etcd: bool) -> Vec<String> {
+fn unhealthy(replica: &Replica, managed_etcd: bool, observed: &Observed) -> Vec<String> {
     let name = replica.name();
     if replica.node().is_none() {
+        let stage = join_stage::of(replica, observed);
         return vec![format!(
-            "Machine {name} does not have a corresponding Node yet (Machine.status.nodeRef not set)"
+            "Machine {name} does not have a corresponding Node yet (Machine.status.nodeRef not set): {stage}"
         )];
     }
     let broken = |kind: &&str| !replica.holds(kind);

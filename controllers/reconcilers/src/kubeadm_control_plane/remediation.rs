@@ -4,16 +4,18 @@ use std::time::Duration;
 
 use apiserver_types::KubeadmControlPlane;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
 use super::act::is_initialized;
 use super::decide::Step;
-use super::etcd_projection::{self, Change};
-use super::hook::member_of;
+use super::etcd_members::{may_be_needed, member_of};
+use super::etcd_projection::{self, Change, Member};
+use super::inspection::Workload;
 use super::observe::Observed;
-use super::preflight;
 use super::remediation_record::{self, IN_PROGRESS, Record};
 use super::replica::{ETCD, NODE_LABELS, PODS, Replica, desired_replicas, managed_etcd};
+use super::{join_stage, preflight};
 use crate::machine_labels::REMEDIATE;
 use crate::{protection, remediation_urgency, rollout_gate};
 
@@ -247,7 +249,8 @@ fn is_safe(
     }
     let joins = |it: &&&Replica| it.node().is_none() && !it.fails("HealthCheckSucceeded");
     if let Some(other) = others.iter().find(joins) {
-        return Err(later(format!("Waiting for Machine {} to get a Node", other.name())));
+        let stage = join_stage::of(other, observed);
+        return Err(later(format!("Waiting for Machine {} to get a Node: {stage}", other.name())));
     }
     let pods: Vec<&str> = PODS.into_iter().chain(managed.then_some(ETCD[0])).collect();
     let runs = |it: &&&Replica| pods.iter().all(|kind| it.holds(kind));
@@ -261,16 +264,23 @@ fn is_safe(
     Err(refused(format!("Machine {name} is not replaced, because {message}. Repair one of the others first")))
 }
 
-/// Returns whether etcd keeps its quorum without a Machine. One whose member never started is no loss.
-fn keeps_quorum(observed: &Observed, picked: &Replica) -> Result<(), Obstacle> {
-    let (Some(members), Some(nodes)) = (observed.workload.members(), observed.workload.nodes()) else {
-        return Err(later("Waiting for the Nodes and the members of etcd to be known".to_owned()));
-    };
-    let Some(member) = member_of(picked, nodes) else { return Ok(()) };
-    if !members.iter().any(|it| it.name == member) {
-        return Ok(());
+/// Returns the members of etcd and the Nodes, or that they are not known.
+fn of_etcd(observed: &Observed) -> Result<(&[Member], &[Node]), Obstacle> {
+    let waits =
+        |cause: String| later(format!("Waiting for the Nodes and the members of etcd to be known{cause}"));
+    let Workload::Reached(found) = &observed.workload else { return Err(waits(String::new())) };
+    match (&found.members, &found.nodes) {
+        (Ok(members), Ok(nodes)) => Ok((members.as_slice(), nodes.as_slice())),
+        (Err(error), _) | (_, Err(error)) => Err(waits(format!(": {error}"))),
     }
-    let after = etcd_projection::project(members, &observed.replicas, Change::Leave(&member));
+}
+
+/// Returns whether etcd keeps its quorum without a Machine. One that has not joined etcd is no loss.
+fn keeps_quorum(observed: &Observed, picked: &Replica) -> Result<(), Obstacle> {
+    let (members, nodes) = of_etcd(observed)?;
+    let member = member_of(picked, &observed.replicas, nodes, members);
+    let Some(member) = member.filter(|it| may_be_needed(it, picked, nodes)) else { return Ok(()) };
+    let after = etcd_projection::project(members, &observed.replicas, Change::Leave(&member.name));
     if after.is_safe() {
         return Ok(());
     }

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::super::etcd_projection::Member;
 use super::super::inspection::{Inspection, Workload};
 use super::super::remediation_record::FOR;
-use super::super::replica::examples::{going, healthy, replica, set};
+use super::super::replica::examples::{addressed, going, healthy, off, replica, set};
 use super::*;
 
 /// Second of the observation.
@@ -307,6 +307,44 @@ fn d6_the_next_machine_is_replaced_if_the_first_one_cannot_be() {
     let found = decided(&control_plane(json!({})), &around);
     assert_eq!(found.deletion.map(|it| it.machine).as_deref(), Some("d"), "{:?}", found.marks);
     assert_eq!(found.marks.len(), 1, "{:?}", found.marks);
+}
+
+/// The state from Nova may be old, so the member may run and hold the quorum.
+#[test]
+fn d6_the_state_of_a_server_is_no_proof_that_etcd_can_spare_its_member() {
+    let found =
+        outcome(&control_plane(json!({})), &observed(vec![off(lost("a")), lost("b"), healthy("c", 3)]));
+    assert!(found.starts_with("CannotBeRemediated: Machine a"), "{found}");
+}
+
+/// Its member voted already, and etcd lost its quorum with it: a Machine without a Node seemed to have no member.
+#[test]
+fn d6_the_member_of_a_machine_without_a_node_counts() {
+    let joins = || sick(addressed(replica("c", 3), "10.0.0.3"));
+    let found = |name: &str, is_learner: bool| {
+        let mut around = observed(vec![healthy("a", 1), lost("b"), joins()]);
+        let Workload::Reached(inspection) = &mut around.workload else { panic!("not reached") };
+        let peer_urls = vec!["https://10.0.0.3:2380".to_owned()];
+        let member = Member { name: name.to_owned(), is_learner, peer_urls, ..Member::default() };
+        inspection.members.as_mut().unwrap().push(member);
+        outcome(&control_plane(json!({})), &around)
+    };
+    let votes = found("c", false);
+    assert!(votes.starts_with("CannotBeRemediated: Machine c is not replaced, because etcd"), "{votes}");
+    assert_eq!((found("c", true), found("", true)), ("c 0".to_owned(), "c 0".to_owned()), "it has no vote");
+}
+
+#[test]
+fn d6_the_obstacle_is_named_with_its_cause() {
+    let mut around = observed(vec![lost("a"), healthy("b", 2), healthy("c", 3)]);
+    let Workload::Reached(inspection) = &mut around.workload else { panic!("not reached") };
+    inspection.members = Err("no member answered".to_owned());
+    let found = outcome(&control_plane(json!({})), &around);
+    assert!(found.ends_with("to be known: no member answered"), "{found}");
+    let joins = observed(vec![lost("a"), healthy("b", 2), healthy("c", 3), replica("d", NOW - 60)]);
+    let found = outcome(&control_plane(json!({})), &joins);
+    let expected = "RemediationDeferred: Waiting for Machine d to get a Node: it has no bootstrap data yet";
+    assert_eq!(found, expected);
 }
 
 #[test]

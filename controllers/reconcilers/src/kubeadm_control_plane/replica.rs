@@ -1,6 +1,6 @@
 //! Replicas: the Machines of a control plane, each with its bootstrap and its infrastructure object.
 
-use apiserver_types::{ConditionStatus, IntOrString, KubeadmConfig, KubeadmControlPlane, Machine};
+use apiserver_types::{Condition, ConditionStatus, IntOrString, KubeadmConfig, KubeadmControlPlane, Machine};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
@@ -19,6 +19,9 @@ pub(super) const NODE_LABELS: &str = "NodeKubeadmLabelsAndTaintsSet";
 
 /// Annotation of control plane Machines that holds their deletion until etcd no longer needs them.
 pub(super) const HOOK: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/kcp-cleanup";
+
+/// States of a server in Nova in which nothing runs on it.
+const OFF: [&str; 5] = ["SHUTOFF", "SHELVED", "SHELVED_OFFLOADED", "SOFT_DELETED", "DELETED"];
 
 /// Smallest number of Machines of which one can go before its replacement comes. Upstream's limit.
 const MIN_WITHOUT_SURGE: usize = 3;
@@ -78,6 +81,20 @@ impl Replica {
 
     pub(super) fn failure_domain(&self) -> Option<&str> {
         self.machine.spec.failure_domain.as_deref()
+    }
+
+    /// Returns a condition of the infrastructure object.
+    pub(super) fn infrastructure_condition(&self, kind: &str) -> Option<Condition> {
+        let conditions = self.infrastructure.as_ref()?.data.pointer("/status/conditions")?.as_array()?;
+        let is_of_kind = |it: &&serde_json::Value| it.get("type").and_then(|it| it.as_str()) == Some(kind);
+        serde_json::from_value(conditions.iter().find(is_of_kind)?.clone()).ok()
+    }
+
+    /// Returns the last known state of the server in Nova, if it is one in which nothing runs on the server. The server
+    /// may have been started since.
+    pub(super) fn off_state(&self) -> Option<&str> {
+        let state = self.infrastructure.as_ref()?.data.pointer("/status/instanceState")?.as_str()?;
+        Some(state).filter(|state| OFF.contains(state))
     }
 
     /// Returns the time of creation. An object without one counts as the oldest.
@@ -145,7 +162,12 @@ pub(super) fn desired_replicas(control_plane: &KubeadmControlPlane) -> usize {
 /// Replicas for tests of decisions.
 #[cfg(test)]
 pub(super) mod examples {
-    use apiserver_types::{Condition, MachineSpec, MachineStatus, NodeReference, Time, set_condition};
+    use apiserver_types::{
+        MachineAddress, MachineAddressType, MachineSpec, MachineStatus, NodeReference, OpenStackMachine,
+        Time, set_condition,
+    };
+    use kube::api::ApiResource;
+    use serde_json::json;
 
     use super::*;
 
@@ -186,6 +208,25 @@ pub(super) mod examples {
         replica
     }
 
+    pub(in super::super) fn addressed(mut replica: Replica, address: &str) -> Replica {
+        let address = MachineAddress { address: address.to_owned(), kind: MachineAddressType::InternalIP };
+        replica.machine.status.get_or_insert_default().addresses = Some(vec![address]);
+        replica
+    }
+
+    /// Returns a replica with this status of its infrastructure object.
+    pub(in super::super) fn provided(mut replica: Replica, status: &serde_json::Value) -> Replica {
+        let kind = ApiResource::erase::<OpenStackMachine>(&());
+        let object = DynamicObject::new(&replica.name(), &kind).data(json!({"status": status}));
+        replica.infrastructure = Some(object);
+        replica
+    }
+
+    /// Returns a replica whose server is off.
+    pub(in super::super) fn off(replica: Replica) -> Replica {
+        provided(replica, &json!({"instanceState": "SHUTOFF"}))
+    }
+
     pub(in super::super) fn outdated(mut replica: Replica) -> Replica {
         let (known, wished) = ("v1.32.0".to_owned(), "v1.33.0".to_owned());
         replica.causes = vec![Cause::Version { known, wished }];
@@ -196,8 +237,9 @@ pub(super) mod examples {
 #[cfg(test)]
 mod tests {
     use apiserver_types::ConditionStatus;
+    use serde_json::json;
 
-    use super::examples::{healthy, replica, set};
+    use super::examples::{healthy, off, provided, replica, set};
     use super::*;
 
     /// Such a Machine was not ready for up to ten minutes after kubeadm had labelled its Node.
@@ -210,5 +252,23 @@ mod tests {
         set(&mut joined, NODE_LABELS, ConditionStatus::True);
         // The other one boots, and its Node will change its Machine.
         assert!(are_labelled(&[joined, replica("b", 2)]));
+    }
+
+    #[test]
+    fn a_server_is_off_only_if_its_infrastructure_object_says_so() {
+        assert_eq!(healthy("a", 1).off_state(), None, "the state of the server is not known");
+        let active = provided(healthy("a", 1), &json!({"instanceState": "ACTIVE"}));
+        assert_eq!(active.off_state(), None);
+        assert_eq!(off(healthy("a", 1)).off_state(), Some("SHUTOFF"));
+    }
+
+    #[test]
+    fn a_condition_of_the_infrastructure_object_is_read_by_its_type() {
+        let condition = json!({"type": "Ready", "status": "False", "reason": "R", "message": "m",
+            "lastTransitionTime": "2026-11-26T10:00:00Z"});
+        let provided = provided(healthy("a", 1), &json!({"conditions": [condition]}));
+        assert_eq!(provided.infrastructure_condition("Ready").map(|it| it.reason).as_deref(), Some("R"));
+        assert_eq!(provided.infrastructure_condition("Other"), None);
+        assert_eq!(healthy("a", 1).infrastructure_condition("Ready"), None);
     }
 }

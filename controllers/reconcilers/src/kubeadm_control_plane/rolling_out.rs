@@ -6,6 +6,7 @@ use apiserver_types::{Condition, ConditionStatus, Time};
 
 use super::cause::Cause;
 use super::decide::Step;
+use super::hook::Departure;
 use super::observe::Observed;
 use super::replica::Replica;
 use super::report::Outcome;
@@ -34,6 +35,7 @@ fn obstacles(outcome: &Outcome) -> Vec<String> {
     match outcome {
         Err(error) => vec![error.to_string()],
         Ok(Step::Block(blocked)) => blocked.reasons.clone(),
+        Ok(Step::Depart(Departure::WaitForQuorum(reason))) => vec![reason.clone()],
         Ok(Step::WaitForConnection(reason) | Step::WaitForCertificates(reason)) => vec![reason.clone()],
         Ok(_) => Vec::new(),
     }
@@ -80,5 +82,8 @@ mod tests {
         let found = condition(&observed, &Ok(Step::Block(blocked)), &Time::default());
         let last = found.message.lines().last();
         assert_eq!(last, Some("* Waiting: ConfigMap kube-system/kubeadm-config does not exist"));
+        let outcome = Ok(Step::Depart(Departure::WaitForQuorum("Machine a stays".to_owned())));
+        let found = condition(&observed, &outcome, &Time::default());
+        assert_eq!(found.message.lines().last(), Some("* Waiting: Machine a stays"));
     }
 }

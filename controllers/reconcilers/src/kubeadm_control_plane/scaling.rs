@@ -4,7 +4,6 @@ use apiserver_types::{Condition, ConditionStatus, KubeadmControlPlane, Time, con
 use jiff::SignedDuration;
 
 use super::decide::Step;
-use super::hook::Departure;
 use super::observe::Observed;
 use super::outdated::timestamp;
 use super::remediation::OWNER_REMEDIATED;
@@ -124,7 +123,7 @@ pub(super) fn down(
     if current <= desired {
         // A Machine that a person deletes may wait for etcd, and nothing else says for what.
         let message = match outcome {
-            Ok(Step::Depart(Departure::Wait(reason) | Departure::WaitForBalancer(reason))) => reason.clone(),
+            Ok(Step::Depart(departure)) => departure.reason().unwrap_or_default().to_owned(),
             _ => blocked(outcome, false).unwrap_or_default(),
         };
         return new(kind, ConditionStatus::False, "NotScalingDown", &message, now);
@@ -157,9 +156,7 @@ fn with_blockers(first: String, outcome: &Outcome) -> String {
     let reasons: Vec<String> = match outcome {
         Err(error) => vec![error.to_string()],
         Ok(Step::Block(blocked)) => blocked.reasons.clone(),
-        Ok(Step::Depart(Departure::Wait(reason) | Departure::WaitForBalancer(reason))) => {
-            vec![reason.clone()]
-        }
+        Ok(Step::Depart(departure)) => departure.reason().map(str::to_owned).into_iter().collect(),
         Ok(
             Step::WaitForConnection(reason)
             | Step::WaitForCertificates(reason)
@@ -178,6 +175,7 @@ fn with_blockers(first: String, outcome: &Outcome) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::hook::Departure;
     use super::super::observe::examples::observed;
     use super::super::preflight::Blocked;
     use super::super::replica::examples::{healthy, set};

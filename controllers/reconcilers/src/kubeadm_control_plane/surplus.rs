@@ -9,12 +9,13 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
+use super::etcd_members::{addresses, belongs};
 use super::etcd_projection::{self, Change, Member};
 use super::outdated::timestamp;
 use super::replica::Replica;
 
 /// Time in which a Machine whose server exists may still join. As long as Cluster API waits for a Node by default.
-const JOINS: SignedDuration = SignedDuration::from_mins(10);
+pub(super) const JOINS: SignedDuration = SignedDuration::from_mins(10);
 
 /// Age of a Node up to which kubeadm may still add or start its member. Upstream's.
 const STARTS: SignedDuration = SignedDuration::from_mins(2);
@@ -122,30 +123,10 @@ fn joins(member: &Member, replica: &Replica, view: View<'_>) -> Option<String> {
 }
 
 /// Returns the time from which a Machine has a server, or that of its creation.
-fn started(replica: &Replica) -> Timestamp {
+pub(super) fn started(replica: &Replica) -> Timestamp {
     let conditions = replica.machine.status.as_ref().and_then(|status| status.conditions.as_deref());
     let ready = condition(conditions.unwrap_or_default(), "InfrastructureReady").filter(|it| it.holds());
     ready.and_then(|it| timestamp(&it.last_transition_time)).unwrap_or_else(|| replica.created())
-}
-
-/// Reports whether a member is that of a Machine.
-pub(super) fn belongs(member: &Member, replica: &Replica) -> bool {
-    let is_named = !member.name.is_empty() && replica.node() == Some(member.name.as_str());
-    is_named || member.peer_urls.iter().any(|url| addresses(replica).contains(&host(url)))
-}
-
-fn addresses(replica: &Replica) -> Vec<&str> {
-    let status = replica.machine.status.as_ref();
-    let addresses = status.and_then(|status| status.addresses.as_deref()).unwrap_or_default();
-    addresses.iter().map(|address| address.address.as_str()).collect()
-}
-
-/// Returns the host of a URL such as `https://10.6.0.2:2380`, without the brackets of IPv6.
-fn host(url: &str) -> &str {
-    let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = authority.split('/').next().unwrap_or(authority);
-    let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
-    host.trim_start_matches('[').trim_end_matches(']')
 }
 
 #[cfg(test)]

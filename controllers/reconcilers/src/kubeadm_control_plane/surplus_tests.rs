@@ -1,9 +1,9 @@
 //! Tests of members of etcd without a Machine (D.7).
 
-use apiserver_types::{ConditionStatus, MachineAddress, MachineAddressType};
+use apiserver_types::ConditionStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::super::replica::examples::{healthy, replica, set};
+use super::super::replica::examples::{addressed, healthy, replica, set};
 use super::*;
 
 /// Time of the observation. Unit: seconds.
@@ -16,12 +16,6 @@ fn member(id: u64, name: &str, host: &str) -> Member {
 
 fn learner(id: u64, name: &str, host: &str) -> Member {
     Member { is_learner: true, ..member(id, name, host) }
-}
-
-fn addressed(mut replica: Replica, address: &str) -> Replica {
-    let address = MachineAddress { address: address.to_owned(), kind: MachineAddressType::InternalIP };
-    replica.machine.status.get_or_insert_default().addresses = Some(vec![address]);
-    replica
 }
 
 /// Returns the Nodes of the Machines: that of `young` has just joined.

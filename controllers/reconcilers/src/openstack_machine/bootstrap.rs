@@ -130,7 +130,9 @@ fn change(
         return failure;
     }
     let message = waiting(server?, console);
-    let is_new = known.is_none_or(|it| it.status == ConditionStatus::Unknown && it.message != message);
+    // Without the console, what it said before stays.
+    let is_known = |known: &str| known == message || (console.is_none() && known.ends_with(&message));
+    let is_new = known.is_none_or(|it| it.status == ConditionStatus::Unknown && !is_known(&it.message));
     is_new.then(|| new(ConditionStatus::Unknown, "Running", &message)).flatten()
 }
 
@@ -141,9 +143,23 @@ fn waiting(status: &str, console: Option<&str>) -> String {
             "the console of the server has no output, so the image may not boot; the machine is no Node yet"
                 .to_owned()
         }
-        ("ACTIVE", _) => "the machine is no Node yet".to_owned(),
+        ("ACTIVE", console) => match console.and_then(last_of_kubeadm) {
+            Some(line) => format!("kubeadm has last written: {line}; the machine is no Node yet"),
+            None => "the machine is no Node yet".to_owned(),
+        },
         (status, _) => format!("the server is {status}, and not ACTIVE yet"),
     }
+}
+
+/// Returns the last line of kubeadm on the console. It begins with the phase in brackets, such as `[etcd]`.
+fn last_of_kubeadm(console: &str) -> Option<String> {
+    let is_letter = |it: u8| it.is_ascii_lowercase() || it == b'-';
+    let is_of_phase = |line: &String| {
+        let phase = line.strip_prefix('[').and_then(|rest| rest.split_once("] "));
+        phase.is_some_and(|(phase, _)| !phase.is_empty() && phase.bytes().all(is_letter))
+    };
+    let line = console.lines().rev().map(plain).find(is_of_phase)?;
+    Some(redacted(&line))
 }
 
 /// Returns true if the console may say why the machine is no node, and has not said it yet.
@@ -369,6 +385,32 @@ mod tests {
         let succeeded = change(&object, &machine, active, None, &now());
         set(&mut object, succeeded);
         assert_eq!(found(&object, &machine, active, None), None, "nothing is new");
+    }
+
+    /// A server did not join for minutes, and only its console named the phase of kubeadm.
+    #[test]
+    fn a_bootstrap_that_runs_is_reported_with_the_last_line_of_kubeadm() {
+        let console = "[    1.9] systemd[1]: Started kubelet\n[preflight] Running pre-flight checks\n\
+            [9.1] cloud-init[256]: [etcd] Announced new etcd member joining with token f65ctx.poliuqfumoejcpmr\n\
+            [  OK  ] Reached target\nlogin: ";
+        let line = "[etcd] Announced new etcd member joining with token <redacted>";
+        assert_eq!(last_of_kubeadm(console).as_deref(), Some(line));
+        assert_eq!(last_of_kubeadm("[    1.9] Linux version 6.1\n[  OK  ] Reached target\n"), None);
+        let mut object = OpenStackMachine::new("m1", OpenStackMachineSpec::default());
+        let mut machine = Machine::new("m1", MachineSpec::default());
+        machine.spec.bootstrap.config_ref = Some(ContractVersionedObjectReference::default());
+        let found = |object: &OpenStackMachine, console| {
+            change(object, &machine, Some("ACTIVE"), console, &now()).map(|it| it.message)
+        };
+        let expected = format!("kubeadm has last written: {line}; the machine is no Node yet");
+        assert_eq!(found(&object, Some(console)), Some(expected));
+        let running = change(&object, &machine, Some("ACTIVE"), Some(console), &now());
+        set(&mut object, running);
+        assert_eq!(found(&object, None), None, "the console is not known at times");
+        let next =
+            format!("{console}\n[control-plane-check] Checking kube-apiserver at https://10.0.0.4:6443\n");
+        let message = found(&object, Some(next.as_str())).unwrap();
+        assert!(message.contains(": [control-plane-check] Checking"), "{message}");
     }
 
     #[test]
