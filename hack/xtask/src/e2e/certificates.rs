@@ -63,6 +63,24 @@ impl Certificates {
         ])
     }
 
+    /// Signs the key of another CA with `authority`. With the new certificate in its chain, clients that trust `authority` alone
+    /// trusts what the other CA has signed. Returns the certificate in PEM.
+    pub(crate) fn cross_sign(&self, authority: &str, certificate: &str, key: &str) -> anyhow::Result<String> {
+        let [own, own_key, request, extensions, crossed] =
+            ["crt", "key", "csr", "ext", "cross"].map(|end| format!("other.{end}"));
+        std::fs::write(self.0.join(&own), certificate)?;
+        std::fs::write(self.0.join(&own_key), key)?;
+        self.openssl(&["x509", "-x509toreq", "-in", &own, "-signkey", &own_key, "-out", &request])?;
+        std::fs::remove_file(self.0.join(&own_key))?;
+        let of_authority = "basicConstraints=critical,CA:true\nkeyUsage=critical,keyCertSign,cRLSign\nsubjectKeyIdentifier=hash";
+        std::fs::write(self.0.join(&extensions), of_authority)?;
+        let ca = [&format!("{authority}.crt"), "-CAkey", &format!("{authority}.key"), "-CAcreateserial"];
+        let files = ["-extfile", &extensions, "-out", &crossed];
+        let sign = ["x509", "-req", "-days", "30", "-in", &request, "-CA"];
+        self.openssl(&[&sign[..], &ca[..], &files[..]].concat())?;
+        std::fs::read_to_string(self.0.join(&crossed)).context(crossed)
+    }
+
     fn sign(&self, authority: &str, name: &str, subject: &str, names: &str) -> anyhow::Result<()> {
         self.key(name)?;
         let (key, request, certificate) =

@@ -11,8 +11,8 @@ use super::probe::Probe;
 use super::upgrade::LONGEST_GAP;
 use crate::e2e::openstack::text;
 
-/// Secret with the one certificate that signs the certificates of kubelets. kube-controller-manager accepts no second one
-/// in that file.
+/// Secret with the one certificate that signs the certificates of kubelets, and with the old authority signed by the new
+/// one. kube-controller-manager accepts no second certificate in the first file.
 const SIGNER: &str = "guests-signer";
 
 /// Administrator of the host. A Secret that Capstan has not made is read there.
@@ -46,13 +46,14 @@ pub(super) fn rotated(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     let new_key = std::fs::read_to_string(certificates.path(&format!("{NEW}.key")))?;
     let earlier = cluster.kubeconfig()?.with_extension("earlier");
     std::fs::copy(cluster.kubeconfig()?, &earlier).context("the kubeconfig cannot be copied")?;
-    sign_with_file(cluster, &old)?;
+    let crossed = certificates.cross_sign(NEW, &old, &old_key)?;
+    sign_with_file(cluster, &old, &crossed)?;
     for step in [
         Authority { certificates: &[&old, &new], key: &old_key },
         Authority { certificates: &[&new, &old], key: &new_key },
         Authority { certificates: &[&new], key: &new_key },
     ] {
-        take(cluster, &step)?;
+        take(cluster, &step, &crossed)?;
         roll(cluster)?;
         ready(cluster, count)?;
         web_responds(cluster)?;
@@ -70,22 +71,29 @@ pub(super) fn rotated(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     ready(cluster, count)
 }
 
-/// Has kube-controller-manager sign with the certificate in a file of its own. The file comes from a Secret.
-fn sign_with_file(cluster: &Cluster<'_>, certificate: &str) -> anyhow::Result<()> {
-    write(cluster, HOST, SIGNER, &json!({"tls.crt": certificate}))?;
-    let path = "/etc/kubernetes/pki/signer.crt";
+/// Has kube-controller-manager sign with the certificate in a file of its own, and API servers send the old authority as the
+/// new one has signed it: the administrator's kubeconfig that kubeadm makes trusts only the first certificate of the
+/// authority, and a Machine joins with it through the API servers that exist. The files come from a Secret.
+fn sign_with_file(cluster: &Cluster<'_>, certificate: &str, crossed: &str) -> anyhow::Result<()> {
+    write(cluster, HOST, SIGNER, &json!({"tls.crt": certificate, "cross.crt": crossed}))?;
+    let file = |name: &str, key: &str| {
+        json!({"path": format!("/etc/kubernetes/pki/{name}"), "permissions": "0600",
+            "contentFrom": {"secret": {"name": SIGNER, "key": key}}})
+    };
+    let signer = json!([{"name": "cluster-signing-cert-file", "value": "/etc/kubernetes/pki/signer.crt"}]);
     let patch = json!({"spec": {"kubeadmConfigSpec": {
-        "clusterConfiguration": {"controllerManager": {"extraArgs": [{"name": "cluster-signing-cert-file", "value": path}]}},
-        "files": [{"path": path, "permissions": "0600", "contentFrom": {"secret": {"name": SIGNER, "key": "tls.crt"}}}],
+        "clusterConfiguration": {"controllerManager": {"extraArgs": signer}},
+        "files": [file("signer.crt", "tls.crt"), file("cross.crt", "cross.crt")],
+        "postKubeadmCommands": ["cat /etc/kubernetes/pki/cross.crt >>/etc/kubernetes/pki/apiserver.crt"],
     }}});
     let name = "guests-control-plane";
     cluster.host(&["patch", "kubeadmcontrolplane", name, "--type=merge", "-p", &patch.to_string()]).map(drop)
 }
 
 /// Writes the Secrets of a step. The file with the workload's kubeconfig is read again.
-fn take(cluster: &Cluster<'_>, step: &Authority<'_>) -> anyhow::Result<()> {
+fn take(cluster: &Cluster<'_>, step: &Authority<'_>, crossed: &str) -> anyhow::Result<()> {
     let first = step.certificates.first().context("no certificate")?;
-    write(cluster, HOST, SIGNER, &json!({"tls.crt": first}))?;
+    write(cluster, HOST, SIGNER, &json!({"tls.crt": first, "cross.crt": crossed}))?;
     let pair = json!({"tls.crt": step.certificates.concat(), "tls.key": step.key});
     write(cluster, DIRECT, "guests-ca", &pair)?;
     // Secrets are not watched: a change of the control plane brings the next look at once, and not after ten minutes.
