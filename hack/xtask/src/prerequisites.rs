@@ -442,7 +442,7 @@ pub(crate) fn go_program(directory: &str, name: &str) -> anyhow::Result<PathBuf>
     Ok(binary)
 }
 
-/// Returns the path of a Python with the Kubernetes client that `hack/tools/python` pins.
+/// Returns the path of a Python with the Kubernetes client and the verifier of tokens that `hack/tools/python` pins.
 pub(crate) fn python_clients() -> anyhow::Result<PathBuf> {
     Ok(python("python", "kubernetes")?.join("python"))
 }
@@ -466,7 +466,8 @@ fn python(set: &str, package: &str) -> anyhow::Result<PathBuf> {
     let name = package.split('[').next().unwrap_or(package);
     let home = run::cache()?.join("tools").join(format!("python-{name}-{version}"));
     let (programs, finished) = (home.join("bin"), home.join("finished"));
-    if !finished.exists() {
+    // The name of the directory has one version. The others may have changed since it was made.
+    if std::fs::read_to_string(&finished).ok().is_none_or(|installed| installed != text) {
         eprintln!("installing {name} {version} for Python, once");
         if let Err(error) = run::shown(Command::new("python3").args(["-m", "venv"]).arg(&home)) {
             // Debian has the module in a separate package.
@@ -476,7 +477,7 @@ fn python(set: &str, package: &str) -> anyhow::Result<PathBuf> {
         }
         let mut command = Command::new(programs.join("python"));
         run::shown(command.args(["-m", "pip", "install", "--quiet", "--requirement"]).arg(&pins))?;
-        std::fs::write(&finished, "").with_context(|| format!("{}", finished.display()))?;
+        std::fs::write(&finished, &text).with_context(|| format!("{}", finished.display()))?;
     }
     Ok(programs)
 }

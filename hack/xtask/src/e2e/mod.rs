@@ -96,7 +96,10 @@ const CLIENT_SCENARIOS: [Scenario; 20] = [
     ("kube-rs works through the host", clients::kube_rs_through_host),
     ("kube-rs works directly", clients::kube_rs_directly),
     ("the Python client works through the host", clients::python_through_host),
-    ("the Python client works directly", clients::python_directly),
+    (
+        "the Python client works directly, and PyJWT verifies a token of Capstan by the published keys",
+        clients::python_directly,
+    ),
     ("Helm installs, upgrades and rolls back through the host", clients::helm_through_host),
     ("Helm installs, upgrades and rolls back directly", clients::helm_directly),
     ("Flux applies, detects drift, corrects it and deletes through the host", clients::flux_through_host),
