@@ -6,6 +6,7 @@
 mod answers;
 mod audiences;
 mod authorizer;
+mod ca_bundles;
 mod certificates;
 mod connection;
 mod contact;
@@ -36,6 +37,7 @@ mod write_limit;
 
 pub use audiences::Audiences;
 pub use authorizer::HostAuthorizer;
+pub use ca_bundles::{ApiServices, BundlePass, CaBundles};
 pub use certificates::HostUserCertificates;
 pub use connection::{ConnectError, HostConnection, connect};
 pub use contact::Contact;

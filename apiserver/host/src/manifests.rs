@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::ca_bundles;
 use crate::policy_parameters::{self, PolicyParameters};
 
 /// Priority of groups, above the 1000 of CRDs: Capstan's come first if both exist.
@@ -57,6 +58,8 @@ pub struct Options {
     pub policy_parameters: Vec<PolicyParameters>,
     /// Namespaces in which Capstan may write the Secrets of clusters.
     pub write_secrets: Vec<String>,
+    /// True if Capstan may write the CA bundles of the APIServices of its kinds.
+    pub write_ca_bundle: bool,
 }
 
 /// Returns the objects, in an order in which they can be applied.
@@ -124,6 +127,9 @@ fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
     }
     objects.extend(options.write_secrets.iter().flat_map(|namespace| of_secrets(namespace, &subjects)));
     objects.extend(policy_parameters::access(&options.policy_parameters, &subjects, &READ));
+    if options.write_ca_bundle {
+        objects.extend(ca_bundles::access(hosted, &subjects));
+    }
     objects.extend(roles(hosted));
     objects
 }

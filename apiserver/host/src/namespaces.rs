@@ -203,15 +203,17 @@ impl NamespaceSource for HostNamespaces {
             return Ok(Some(known));
         }
         let api: Api<Namespace> = Api::all(self.client.clone());
-        let Ok(found) = tokio::time::timeout(PATIENCE, api.get_opt(name)).await else {
+        let Ok(found) = tokio::time::timeout(PATIENCE, api.get(name)).await else {
             tracing::warn!(namespace = name, "the host does not answer in time about a namespace");
             return Err(self.unknown(name));
         };
         match found {
-            Ok(None) if !self.health.state().believes_absence() || self.is_uncertain(name) => {
-                Err(self.unknown(name))
+            Ok(found) => Ok(Some(relevant_fields(&found))),
+            // The page of a proxy with status 404 says nothing about the namespace.
+            Err(kube::Error::Api(status)) if status.reason == "NotFound" => {
+                let is_absent = self.health.state().believes_absence() && !self.is_uncertain(name);
+                if is_absent { Ok(None) } else { Err(self.unknown(name)) }
             }
-            Ok(found) => Ok(found.as_ref().map(relevant_fields)),
             Err(error) => {
                 tracing::warn!(%error, namespace = name, "cannot get a namespace of the host");
                 Err(self.unknown(name))

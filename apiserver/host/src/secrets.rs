@@ -127,10 +127,15 @@ impl HostSecrets {
     pub async fn namespace(&self, name: &str) -> Result<Option<Namespace>, kube::Error> {
         let found =
             self.host.namespaces.namespace(name).await.map_err(|error| unavailable(&error.to_string()))?;
-        match found.and_then(|found| serde_json::from_value(found).ok()) {
-            Some(namespace) => Ok(Some(namespace)),
+        match found {
+            Some(found) => serde_json::from_value(found).map(Some).map_err(kube::Error::SerdeError),
             None => Api::all(self.own.clone()).get_opt(name).await,
         }
+    }
+
+    /// Returns true if the host has lost a Namespace during an outage, and it may come back.
+    pub fn is_uncertain(&self, namespace: &str) -> bool {
+        self.host.namespaces.is_uncertain(namespace)
     }
 
     /// Returns a Secret: one that controllers have made, else the host's, else our own, else `None`.

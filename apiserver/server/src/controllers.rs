@@ -27,6 +27,7 @@ use crate::backup::Backups;
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::election::{self, Election, ElectionMetrics, Term};
 use crate::host::Host;
+use crate::host_ca_bundles::TrustedByHost;
 use crate::host_mirror::announce;
 use crate::host_objects::ObjectReferences;
 use crate::host_outbox::{self, HostOutbox};
@@ -41,6 +42,8 @@ use crate::{
 pub(crate) struct ControllerParts {
     /// Host cluster.
     pub(crate) host: Option<Arc<Host>>,
+    /// Certificates that the host has to trust, if Capstan writes them there.
+    pub(crate) trusted_by_host: Option<TrustedByHost>,
     /// Metrics of queues.
     pub(crate) queues: Queues,
     /// Listener for bootstrap data.
@@ -97,11 +100,6 @@ fn all() -> impl Iterator<Item = &'static ControllerSpec> {
     controllers_reconcilers::ALL.iter().chain([&controllers_operations::CONTROLLER])
 }
 
-/// The controllers that run, with a host cluster or without.
-fn selected(with_host: bool) -> impl Iterator<Item = &'static ControllerSpec> {
-    all().filter(move |controller| !(with_host && controller.standalone_only))
-}
-
 /// Returns the local policy with the permissions of every identity of this process.
 pub(crate) fn local_policy() -> LocalPolicy {
     let controllers = all().map(|controller| (controller.identity, controller.rules));
@@ -136,12 +134,12 @@ pub(crate) fn local_policy() -> LocalPolicy {
 fn start_controllers(clients: &Clients, parts: &ControllerParts, term: &Term) -> JoinSet<()> {
     let outbox = parts.host.as_ref().map(|host| {
         let clients = [host_outbox::EVENTS.0, host_outbox::SECRETS.0].map(|identity| clients.of(identity));
-        HostOutbox::new(clients, host, term.permit())
+        HostOutbox::new(clients, host, term.permit(), parts.trusted_by_host.clone())
     });
     let shared = Shared::new(clients, parts, term, outbox.as_ref());
     let term = &term.end;
     let mut running = JoinSet::new();
-    for controller in selected(parts.host.is_some()) {
+    for controller in all() {
         running.spawn((controller.run)(shared.context(controller.identity), term.clone()));
     }
     let (workloads, end) = (Arc::clone(&shared.workloads), term.clone());
@@ -280,6 +278,10 @@ impl SecretSource for Secrets {
         self.0.namespace(name).await
     }
 
+    fn is_uncertain(&self, namespace: &str) -> bool {
+        self.0.is_uncertain(namespace)
+    }
+
     async fn create(&self, secret: &Secret) -> Result<Secret, kube::Error> {
         self.0.create(secret).await
     }
@@ -341,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn every_controller_has_an_identity_of_its_own_and_is_started() {
+    fn every_controller_has_an_identity_of_its_own() {
         let own = [
             host_outbox::EVENTS.0,
             host_outbox::SECRETS.0,
@@ -354,11 +356,6 @@ mod tests {
         ];
         let unique: BTreeSet<&str> = identities(all()).into_iter().chain(own).collect();
         assert_eq!(unique.len(), all().count() + own.len(), "two have the same identity: {unique:?}");
-        assert_eq!(identities(selected(false)), identities(all()), "without a host all are started");
-        let left_to_the_host = identities(all().filter(|controller| controller.standalone_only));
-        assert_eq!(left_to_the_host, BTreeSet::from(["namespace-controller"]));
-        let with_host: BTreeSet<&str> = &identities(all()) - &left_to_the_host;
-        assert_eq!(identities(selected(true)), with_host, "with a host all but these are started");
     }
 
     #[tokio::test]

@@ -131,8 +131,8 @@ impl HostCopies {
         if behind.is_positive() {
             tracing::warn!(
                 seconds = behind.as_secs(),
-                "the clock of this machine is behind that of a replica: the copies of the host cluster's data count as older \
-                 by as much; compare it with NTP, and run `capstan doctor`"
+                "the clock of this machine is behind the last time in the store: the copies of the host cluster's data count \
+                 as older by as much; compare it with NTP, and run `capstan doctor`"
             );
         }
         Ok(Restored {

@@ -37,6 +37,7 @@ pub(crate) fn run(arguments: &ManifestsArguments, assembly: &Assembly) -> anyhow
         one_namespace: arguments.providers.is_some(),
         policy_parameters: arguments.policy_parameters.clone(),
         write_secrets: arguments.write_secrets.clone(),
+        write_ca_bundle: arguments.write_ca_bundle,
     };
     let mut objects = apiserver_host::manifests(&registry, &options);
     if let Some(kubeconfig) = &arguments.kubeconfig {

@@ -1,10 +1,11 @@
-//! Writers of what the host cluster is owed: Events, and Secrets of clusters. They run while this replica is the leader.
+//! Writers of what the host cluster is owed: Events, Secrets of clusters, and CA bundles. They run while this replica is
+//! the leader.
 
 use std::sync::Arc;
 
 use apiserver_host::{
-    EventRecord, HostConnection, HostEvents, Refusal, SecretWriteBack, WriteBackHost, WriteBackReport,
-    WriteLimit,
+    CaBundles, EventRecord, HostConnection, HostEvents, Refusal, SecretWriteBack, WriteBackHost,
+    WriteBackReport, WriteLimit,
 };
 use apiserver_types::{
     Cluster, Condition, ConditionStatus, Time, condition, remove_condition, set_condition,
@@ -19,6 +20,7 @@ use kube::{Api, Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::host::Host;
+use crate::host_ca_bundles::TrustedByHost;
 use crate::host_copies::{Originals, StoredOutbox};
 use crate::host_credential;
 
@@ -46,14 +48,22 @@ const ATTEMPTS: usize = 5;
 pub(crate) struct HostOutbox {
     events: Arc<HostEvents>,
     secrets: SecretWriteBack,
+    /// CA bundles, with the certificates that they must have.
+    bundles: Option<(CaBundles, TrustedByHost)>,
     connection: HostConnection,
     /// Recorder of the Events about the host itself.
     notices: Recorder,
 }
 
 impl HostOutbox {
-    /// Creates the writers. Each has a client of its identity; `permit` is the term's.
-    pub(crate) fn new([events, secrets]: [Client; 2], host: &Host, permit: Arc<dyn CallPermit>) -> Self {
+    /// Creates the writers. Each has a client of its identity; `permit` is the term's. CA bundles are written only if there
+    /// is something that the host has to trust.
+    pub(crate) fn new(
+        [events, secrets]: [Client; 2],
+        host: &Host,
+        permit: Arc<dyn CallPermit>,
+        trusted: Option<TrustedByHost>,
+    ) -> Self {
         let records = StoredOutbox::new(host.copies());
         let limit = WriteLimit::with_permit(move || {
             let permit = Arc::clone(&permit);
@@ -67,10 +77,12 @@ impl HostOutbox {
         let events = HostEvents::new(events, client()).with_health(health.clone()).with_limit(limit.clone());
         let report =
             ClusterConditions { own: secrets.clone(), events: Recorder::new(secrets.clone(), SECRETS.0) };
+        let bundles = trusted.map(|it| (CaBundles::new(client(), limit.clone(), it.services.clone()), it));
         let target = WriteBackHost { health, pin, limit };
         Self {
             events: Arc::new(events.with_record(Arc::new(record))),
             secrets: SecretWriteBack::new(secrets, (client(), target), Arc::new(records), Arc::new(report)),
+            bundles,
             connection,
             notices,
         }
@@ -83,10 +95,16 @@ impl HostOutbox {
 
     /// Writes until the term ends.
     pub(crate) async fn run(self, end: CancellationToken) {
-        let Self { events, secrets, connection, notices } = self;
+        let Self { events, secrets, bundles, connection, notices } = self;
+        let health = connection.health();
         let credential = host_credential::follow(|| connection.credential_end(), &notices);
         let credential = end.run_until_cancelled(credential);
-        tokio::join!(events.run(end.clone()), secrets.run(end.clone()), credential);
+        let trusting = end.run_until_cancelled(async {
+            if let Some((bundles, trusted)) = bundles {
+                trusted.follow(&bundles, &health, &notices).await;
+            }
+        });
+        tokio::join!(events.run(end.clone()), secrets.run(end.clone()), credential, trusting);
     }
 }
 

@@ -23,6 +23,7 @@ mod encryption_keys;
 mod etcd_files;
 mod host;
 mod host_admission;
+mod host_ca_bundles;
 mod host_copies;
 mod host_credential;
 mod host_manifests;

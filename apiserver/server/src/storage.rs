@@ -163,7 +163,7 @@ impl Storage {
     }
 }
 
-/// What a server does with an etcd before anything else can read or write it.
+/// First use of an etcd, before anything else can read or write it.
 pub(crate) struct FirstUse {
     pub(crate) keys: EncryptionKeys,
     /// Data directory, whose CA an empty store takes over.

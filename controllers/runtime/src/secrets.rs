@@ -58,6 +58,12 @@ pub trait SecretSource: Send + Sync + Debug + 'static {
     /// The source cannot be read.
     async fn namespace(&self, name: &str) -> Result<Option<Namespace>, kube::Error>;
 
+    /// Returns true if a host cluster has lost a Namespace during an outage, and may get it back, for example from a newer
+    /// backup. Without a host cluster, none is.
+    fn is_uncertain(&self, _namespace: &str) -> bool {
+        false
+    }
+
     /// Returns the changes of Secrets and of the labels of Namespaces from now on. A source without a permission to
     /// list Secrets reports none; their readers then notice a change at their next pass.
     fn changes(&self) -> BoxStream<'static, CredentialChange> {

@@ -51,6 +51,13 @@ async fn watched_namespaces_are_cached_and_others_are_requested() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_page_of_a_proxy_does_not_say_that_a_namespace_is_absent() {
+    let host = Fake::new((404, json!("404 page not found")));
+    let namespaces = HostNamespaces::new(host.client());
+    assert_eq!(namespaces.namespace("team").await.unwrap_err().code, 503);
+}
+
+#[tokio::test(start_paused = true)]
 async fn while_the_host_is_down_known_namespaces_are_served_and_others_fail() {
     let host = Fake::new(status(503));
     let namespaces = HostNamespaces::new(host.client());

@@ -59,8 +59,9 @@ pub(crate) fn start(arguments: &CaRotationArguments) -> anyhow::Result<()> {
         arguments,
         Rotation::start,
         "trusted from now on beside the old one; it signs nothing yet. Servers publish the \
-        certificates in ConfigMap capstan-system/capstan-ca within a minute. Give clients a kubeconfig with them, and then \
-        run `capstan ca promote`",
+        certificates in ConfigMap capstan-system/capstan-ca within a minute. Give clients a kubeconfig with them. With a host \
+        cluster, apply the output of `capstan host manifests` again, unless host.writeCABundle is set. Then run `capstan ca \
+        promote`",
     )
 }
 
@@ -72,9 +73,8 @@ pub(crate) fn promote(arguments: &CaRotationArguments) -> anyhow::Result<()> {
     rotate(
         arguments,
         Rotation::promote,
-        "signs from now on. Servers renew their serving certificates within a minute. With \
-        a host cluster, apply the output of `capstan host manifests` again. When no client needs the old CA any more, run \
-        `capstan ca finish`",
+        "signs from now on. Servers renew their serving certificates within a minute. When no client needs the old CA any \
+        more, run `capstan ca finish`",
     )
 }
 

@@ -53,6 +53,10 @@ pub(crate) struct Host {
     /// Settings of the mirror of the permissions.
     #[serde(default)]
     pub(crate) mirror: MirrorSettings,
+    /// True if Capstan keeps the CA bundles of its APIServices in the host during a rotation of the serving CA. Default:
+    /// false.
+    #[serde(default, rename = "writeCABundle")]
+    pub(crate) write_ca_bundle: bool,
 }
 
 fn default_audiences() -> Vec<String> {
@@ -88,6 +92,7 @@ impl Host {
             permissions: Permissions::default(),
             admission: HostAdmission::default(),
             mirror: MirrorSettings::default(),
+            write_ca_bundle: false,
         }
     }
 

@@ -29,12 +29,14 @@ struct StoredSecret {
 pub(crate) struct StoredSecrets {
     copies: HostCopies,
     sizes: OnceCell<Mutex<HashMap<String, usize>>>,
+    /// Seconds by which the clock of this machine was behind at the first read.
+    behind: OnceCell<i64>,
     most: usize,
 }
 
 impl StoredSecrets {
     pub(crate) fn new(copies: HostCopies) -> Self {
-        Self { copies, sizes: OnceCell::new(), most: MOST }
+        Self { copies, sizes: OnceCell::new(), behind: OnceCell::new(), most: MOST }
     }
 
     #[cfg(test)]
@@ -55,11 +57,17 @@ impl StoredSecrets {
         self.sizes.get_or_try_init(read).await
     }
 
-    async fn try_read(&self, name: &str) -> anyhow::Result<Option<StoredSecret>> {
+    /// Reads a copy with its age. If the clock of this machine is behind, the copy is older by as much.
+    async fn try_read(&self, name: &str) -> anyhow::Result<Option<(Secret, Duration)>> {
         if self.copies.are_replaced().await? {
             return Ok(None);
         }
-        self.copies.values.read(SECRETS, name).await
+        let Some(stored) = self.copies.values.read::<StoredSecret>(SECRETS, name).await? else {
+            return Ok(None);
+        };
+        let behind = async || anyhow::Ok(self.copies.behind().await?.as_secs());
+        let behind = self.behind.get_or_try_init(behind).await?;
+        Ok(Some((stored.secret, age(stored.at.saturating_sub(*behind)))))
     }
 
     async fn try_write(&self, name: &str, secret: &Secret) -> anyhow::Result<()> {
@@ -96,13 +104,12 @@ fn name(namespace: &str, name: &str) -> String {
 impl SecretCopies for StoredSecrets {
     async fn read(&self, namespace: &str, secret: &str) -> Option<(Secret, Duration)> {
         let found = self.try_read(&name(namespace, secret)).await;
-        let stored = found
+        found
             .inspect_err(|error| {
                 let error = format!("{error:#}");
                 tracing::warn!(error, namespace, secret, "the copy of a secret cannot be read");
             })
-            .ok()??;
-        Some((stored.secret, age(stored.at)))
+            .ok()?
     }
 
     async fn write(&self, secret: &Secret) {

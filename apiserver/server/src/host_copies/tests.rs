@@ -173,11 +173,14 @@ async fn tm_25_a_clock_that_was_set_back_makes_no_copy_younger() {
     keep_once(&copies, originals("u1", None).0).await;
     let keys = KeptKeys { issuer: String::new(), document: String::new(), at: Timestamp::now().as_second() };
     copies.values.write(TOKEN_KEYS, ONLY, &keys).await.unwrap();
+    StoredSecrets::new(copies.clone()).write(&secret("s")).await;
     let ages = async || {
         let now = Timestamp::now();
         let contact = copies.restore().await.unwrap().contact.unwrap();
         let keys = copies.restore_mirror().await.unwrap().keys.unwrap();
-        [now.duration_since(contact).as_secs(), now.as_second() - keys.at]
+        let (_, secret) = StoredSecrets::new(copies.clone()).read("n", "s").await.unwrap();
+        let secret = i64::try_from(secret.as_secs()).unwrap();
+        [now.duration_since(contact).as_secs(), now.as_second() - keys.at, secret]
     };
     // The clock of another replica is ahead: first within the limits of NTP, and then by an hour.
     for (id, ahead, expected) in [("a", 60, 0..60), ("b", 3600, 3590..3660)] {
@@ -189,6 +192,29 @@ async fn tm_25_a_clock_that_was_set_back_makes_no_copy_younger() {
         let found = ages().await;
         assert!(found.iter().all(|age| expected.contains(age)), "{ahead}: {found:?}");
     }
+}
+
+#[tokio::test]
+async fn tm_25_the_store_knows_the_time_when_no_replica_runs_and_an_outage_does_not_set_it_back() {
+    let (_directory, copies) = copies();
+    keep_once(&copies, originals("u1", None).0).await;
+    let behind = async || copies.behind().await.unwrap().as_secs();
+    assert_eq!(behind().await, 0);
+    let now = Timestamp::now();
+    for (ahead, is_up, expected) in [(3600, false, 3590..3660), (0, false, 3590..3660), (0, true, 0..1)] {
+        let at = now + jiff::SignedDuration::from_secs(ahead);
+        copies.record_time(at, is_up).await.unwrap();
+        let found = behind().await;
+        assert!(expected.contains(&found), "{ahead} {is_up}: {found}");
+    }
+}
+
+#[tokio::test]
+async fn tm_25_the_leader_records_the_time() {
+    let (_directory, copies) = copies();
+    keep_once(&copies, originals("u1", None).0).await;
+    let recorded: Option<i64> = copies.values.read(HEARTBEAT, "clock").await.unwrap();
+    assert!(Timestamp::now().as_second() - recorded.unwrap() < 60);
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ pub(super) fn options(registry: &Registry) -> Options {
         mirror: false,
         one_namespace: false,
         write_secrets: Vec::new(),
+        write_ca_bundle: false,
         policy_parameters: Vec::new(),
     }
 }
@@ -170,6 +171,27 @@ fn ho_34_secrets_are_written_only_in_namespaces_that_the_command_names() {
         .filter(|it| it["rules"].is_array() && verbs(it, "", "secrets").iter().any(|verb| *verb != "get"))
         .collect();
     assert_eq!(writers, Vec::<&Value>::new(), "a role of the whole cluster writes Secrets");
+}
+
+#[test]
+fn ho_30_a_ca_bundle_is_written_only_with_the_flag_and_only_in_the_apiservices_of_capstan() {
+    let registry = apiserver_registry::registry();
+    let with = apiserver_host::manifests(&registry, &Options { write_ca_bundle: true, ..options(&registry) });
+    let without = objects().1;
+    let added: Vec<&Value> = with.iter().filter(|object| !without.contains(object)).collect();
+    let kinds: Vec<&Value> = added.iter().map(|it| &it["kind"]).collect();
+    assert_eq!(kinds, ["ClusterRole", "ClusterRoleBinding"]);
+    assert_eq!(verbs(added[0], "apiregistration.k8s.io", "apiservices"), ["get", "patch"]);
+    let mut own: Vec<&Value> =
+        without.iter().filter(|it| it["kind"] == "APIService").map(|it| &it["metadata"]["name"]).collect();
+    own.sort_by_key(|name| name.to_string());
+    assert_eq!(added[0]["rules"][0]["resourceNames"], json!(own));
+    assert_eq!(added[1]["roleRef"]["name"], added[0]["metadata"]["name"]);
+    assert!(
+        without
+            .iter()
+            .all(|it| it["rules"].is_null() || verbs(it, "apiregistration.k8s.io", "apiservices").is_empty())
+    );
 }
 
 #[test]

@@ -39,6 +39,7 @@ use crate::config::ServerConfiguration;
 use crate::controllers::ControllerParts;
 use crate::encryption_keys::EncryptionKeys;
 use crate::host::Host;
+use crate::host_ca_bundles::TrustedByHost;
 use crate::planner::{OwnPlanner, PlannedClouds};
 use crate::rbac::RbacPolicy;
 use crate::replicas::ReplicaRecord;
@@ -125,6 +126,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let _ = planner.set(Arc::new(OwnPlanner::new(&server, clouds)));
     let parts = ControllerParts {
         host: host.clone(),
+        trusted_by_host: TrustedByHost::new(configuration, server.registry(), authorities.known()),
         queues,
         bootstrap_data,
         rate: configuration.controllers.workload_client.rate(),

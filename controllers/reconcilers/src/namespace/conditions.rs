@@ -37,6 +37,16 @@ pub(super) struct Remains {
 }
 
 impl Remains {
+    /// Returns the state of a namespace of which it is not known whether the host cluster has it, too.
+    pub(super) fn unknown(error: &kube::Error) -> Self {
+        let words = match error {
+            kube::Error::Api(status) => status.message.clone(),
+            other => other.to_string(),
+        };
+        let failure = format!("{words}. No object is deleted until this is known");
+        Self { failures: vec![failure], ..Self::default() }
+    }
+
     /// Counts objects of a kind.
     pub(super) fn count(&mut self, kind: &ApiResource, left: &[PartialObjectMeta<DynamicObject>]) {
         if left.is_empty() {
