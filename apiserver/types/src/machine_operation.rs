@@ -77,7 +77,7 @@ wire! {
             finish_time: Time,
             /// Human-readable observation, e.g. the reason of a failure.
             message: String,
-            /// Seconds of the pauses of the step that have ended. They do not count for the time limit of a drain.
+            /// Seconds of the pauses of the step that have ended. They do not count for its time limit.
             paused_seconds: i64,
             /// Time at which the present pause of the step began. Unset: the step is not paused.
             paused_since: Time,

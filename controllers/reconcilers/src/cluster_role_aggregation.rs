@@ -28,7 +28,6 @@ pub(crate) const CONTROLLER: ControllerSpec = ControllerSpec {
         resources: &["clusterroles"],
         verbs: &["get", "list", "watch", "patch", "escalate"],
     }],
-    standalone_only: false,
     run: |context, shutdown| Box::pin(run(context.client, shutdown)),
 };
 

@@ -27,7 +27,6 @@ const PAGE: u32 = 500;
 pub(crate) const CONTROLLER: ControllerSpec = ControllerSpec {
     identity: "event-expiry",
     rules: &[PolicyRule { groups: &[""], resources: &["events"], verbs: &["list", "delete"] }],
-    standalone_only: false,
     run: |context, shutdown| Box::pin(run(context.client, context.event_holds, shutdown)),
 };
 

@@ -14,8 +14,11 @@ use crate::aggregate::{NAMES, Source, Target, aggregate, list_names, plural};
 use crate::machine_labels::UPDATING;
 use crate::protection;
 
-/// Time after which a deletion is reported as slow. Upstream's.
-const SLOW_DELETION: Duration = Duration::from_mins(15);
+/// Time after which a deletion is reported as slow. Unit: minutes. Upstream's.
+pub(crate) const SLOW_DELETION_MINUTES: u64 = 15;
+
+/// The same time, for comparisons.
+const SLOW_DELETION: Duration = Duration::from_mins(SLOW_DELETION_MINUTES);
 
 /// Time after which a drain is reported as the cause of a slow deletion. Upstream's.
 const SLOW_DRAIN: Duration = Duration::from_mins(5);
@@ -276,7 +279,8 @@ fn slow_deletions(machines: &[Machine], now: &Now) -> Option<String> {
     let names = list_names(names_of(&slow), NAMES);
     let causes = drain_causes(&slow, now);
     let causes = if causes.is_empty() { causes } else { format!(", delay likely due to {causes}") };
-    Some(format!("{} {names} {verb} in deletion since more than 15m{causes}", plural("Machine", slow.len())))
+    let noun = plural("Machine", slow.len());
+    Some(format!("{noun} {names} {verb} in deletion since more than {SLOW_DELETION_MINUTES}m{causes}"))
 }
 
 /// Returns the stage of a Machine's deletion, with the likely causes of a slow one; `None` if it is not being deleted.
@@ -284,7 +288,7 @@ pub(crate) fn deletion_stage(machine: &Machine, now: &Now) -> Option<String> {
     let deleting = machine.condition("Deleting").filter(|it| it.holds())?;
     let since = machine.metadata.deletion_timestamp.as_ref();
     let is_slow = since.is_some_and(|since| elapsed(since.0, now) > SLOW_DELETION);
-    let age = if is_slow { " since more than 15m" } else { "" };
+    let age = if is_slow { format!(" since more than {SLOW_DELETION_MINUTES}m") } else { String::new() };
     let causes = drain_causes(&[machine], now);
     let causes = if causes.is_empty() { causes } else { format!(", delay likely due to {causes}") };
     Some(format!("Machine deletion in progress{age}, stage: {}{causes}", deleting.reason))

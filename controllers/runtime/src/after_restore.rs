@@ -5,11 +5,14 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{ControllerSettings, ReconcileError};
 
 /// Time after a restore in which nothing is removed that the restored objects do not know, unless an operator ends it
-/// before: enough to look at all clusters, and to keep what is needed.
-const HOLD: SignedDuration = SignedDuration::from_mins(30);
+/// before: enough to look at all clusters, and to keep what is needed. Unit: minutes.
+const HOLD_MINUTES: i64 = 30;
 
-/// Reason in conditions while a removal waits.
-const REASON: &str = "ReconcilingAfterRestore";
+/// The same time, for comparisons.
+const HOLD: SignedDuration = SignedDuration::from_mins(HOLD_MINUTES);
+
+/// Reason in conditions while a removal waits after a restore.
+pub const AFTER_RESTORE_REASON: &str = "ReconcilingAfterRestore";
 
 impl ControllerSettings {
     /// Checks that a thing may be removed which no object knows, but may have known after the backup was written.
@@ -17,17 +20,24 @@ impl ControllerSettings {
     /// # Errors
     /// A wait, within half an hour of a restore, or while its record cannot be read. It names the thing.
     pub async fn removes_unknown(&self, thing: &str) -> Result<(), ReconcileError> {
-        let Some(record) = &self.restores else { return Ok(()) };
-        let why = match record.unfinished().await {
-            Ok(restore) if restore.is_none_or(|at| !is_recent(at, Timestamp::now())) => return Ok(()),
-            Ok(_) => "the objects were restored from a backup less than 30 minutes ago".to_owned(),
-            Err(error) => format!("the record of the last restore cannot be read: {error}"),
-        };
+        let Some(why) = self.hold_after_restore().await else { return Ok(()) };
         let message = format!(
             "{thing} stays, because {why}, and no object may know it only for that reason. Compare the clusters with the \
              clouds, for example by `capstan orphans`, and then run `capstan restore --done`"
         );
-        Err(ReconcileError::waiting(REASON, message))
+        Err(ReconcileError::waiting(AFTER_RESTORE_REASON, message))
+    }
+
+    /// Returns the reason why nothing may be removed about which the objects may know too little: a restore within the last
+    /// half hour, or a record of it that cannot be read. `None` if there is no such reason. For people.
+    pub async fn hold_after_restore(&self) -> Option<String> {
+        match self.restores.as_ref()?.unfinished().await {
+            Ok(restore) if restore.is_none_or(|at| !is_recent(at, Timestamp::now())) => None,
+            Ok(_) => {
+                Some(format!("the objects were restored from a backup less than {HOLD_MINUTES} minutes ago"))
+            }
+            Err(error) => Some(format!("the record of the last restore cannot be read: {error}")),
+        }
     }
 
     /// Returns true if an object may be one of a backup, so that the cloud may have resources of it that its journal does
@@ -88,7 +98,7 @@ mod tests {
             let found = found.err().map(|error| (error.reason(), error.to_string()));
             assert_eq!(found.is_some(), !expected.is_empty(), "{found:?}");
             if let Some((reason, message)) = found {
-                assert!(reason == REASON && message.contains(expected), "{message}");
+                assert!(reason == AFTER_RESTORE_REASON && message.contains(expected), "{message}");
             }
         }
     }

@@ -13,8 +13,6 @@ pub struct ControllerSpec {
     pub identity: &'static str,
     /// Permissions of the identity, beside [`PolicyRule::EVENTS`].
     pub rules: &'static [PolicyRule],
-    /// The controller runs without a host cluster only, because the host's own does the same.
-    pub standalone_only: bool,
     /// Runs the controller until the token is cancelled.
     ///
     /// Cancel safety: may be dropped at any moment; the next call continues from what is stored.

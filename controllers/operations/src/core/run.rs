@@ -48,7 +48,6 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         PolicyRule { groups: &[""], resources: &["configmaps"], verbs: &["get"] },
         PolicyRule::CREDENTIALS,
     ],
-    standalone_only: false,
     run: |context, shutdown| Box::pin(run(context, shutdown)),
 };
 

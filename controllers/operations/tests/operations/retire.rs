@@ -3,7 +3,7 @@
 use apiserver_types::{MachineOperation, OperationPhase, StepState};
 use serde_json::{Value, json};
 
-use crate::world::{INFRASTRUCTURE, MACHINE, World, message, path, phase, progress};
+use crate::world::{CLUSTER, INFRASTRUCTURE, MACHINE, World, message, path, phase, progress};
 
 /// Returns a world whose Machine has a Node, and a finalizer as every Machine has.
 fn world() -> World {
@@ -90,6 +90,46 @@ async fn volumes_that_stay_attached_fail_the_retirement_and_nothing_is_deleted()
     let operation = world.finish("op").await;
     assert_eq!(operation.condition("Failed").unwrap().reason, "VolumesNotDetached");
     assert!(message(&operation).contains("pv1"), "{}", message(&operation));
+    assert_eq!((is_deleted(&world), world.is_cordoned()), (false, Some(false)));
+}
+
+#[tokio::test]
+async fn the_time_limit_of_the_wait_for_volumes_does_not_count_a_pause_of_the_cluster() {
+    let world = world();
+    world.attach_volume();
+    world.api.change(MACHINE, |machine| {
+        machine["spec"]["deletion"] = json!({"nodeVolumeDetachTimeoutSeconds": 60});
+    });
+    let pause = |paused: bool| {
+        world.api.change(CLUSTER, |cluster| cluster["spec"]["paused"] = json!(paused));
+    };
+    let waits = |operation: &MachineOperation| progress(operation).contains("VolumeAttachment");
+    world.request("op", retire());
+    world.until("op", waits).await;
+    pause(true);
+    world.until("op", |operation| progress(operation).contains("is paused")).await;
+    world.pass_time(86_400);
+    pause(false);
+    let goes_on = world.until("op", waits).await;
+    assert_eq!(phase(&goes_on), Some(OperationPhase::Running), "{}", message(&goes_on));
+    let failed = world.finish("op").await;
+    assert_eq!(failed.condition("Failed").unwrap().reason, "VolumesNotDetached");
+    let step = failed.status.unwrap().steps.unwrap().remove(1);
+    assert!(step.name == "AwaitVolumes" && step.paused_since.is_none(), "{step:?}");
+    assert!(step.paused_seconds.is_some_and(|seconds| seconds >= 86_400), "{step:?}");
+}
+
+#[tokio::test]
+async fn a_retirement_is_cancelled_also_in_a_pause_of_the_wait_for_volumes() {
+    let world = world();
+    world.attach_volume();
+    world.request("op", retire());
+    world.until("op", |operation| progress(operation).contains("VolumeAttachment")).await;
+    world.api.change(CLUSTER, |cluster| cluster["spec"]["paused"] = json!(true));
+    world.until("op", |operation| progress(operation).contains("is paused")).await;
+    cancel(&world);
+    let operation = world.finish("op").await;
+    assert_eq!(phase(&operation), Some(OperationPhase::Cancelled), "{}", message(&operation));
     assert_eq!((is_deleted(&world), world.is_cordoned()), (false, Some(false)));
 }
 

@@ -37,7 +37,6 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         PolicyRule::CREDENTIALS,
         PolicyRule::WRITE_SECRETS,
     ],
-    standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
 

@@ -47,7 +47,6 @@ pub(crate) const CONTROLLER: ControllerSpec = ControllerSpec {
         },
         PolicyRule { groups: &["cluster.x-k8s.io"], resources: &["machines/status"], verbs: &["update"] },
     ],
-    standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
 

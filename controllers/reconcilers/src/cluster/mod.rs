@@ -56,7 +56,6 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             verbs: PolicyRule::DELETE,
         },
     ],
-    standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
 

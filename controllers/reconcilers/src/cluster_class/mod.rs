@@ -38,7 +38,6 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             verbs: &["get", "patch"],
         },
     ],
-    standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
 

@@ -59,7 +59,6 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         PolicyRule { groups: &[""], resources: &["secrets"], verbs: &["get", "list", "watch", "update"] },
         PolicyRule { groups: &[""], resources: &["namespaces"], verbs: PolicyRule::READ },
     ],
-    standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
 

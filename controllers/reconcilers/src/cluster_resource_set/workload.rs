@@ -107,7 +107,10 @@ impl Workload {
             }
             let api = self.api(&identity).await?;
             let now = found(api.get(&identity.name).await).map_err(|error| error.to_string())?;
-            if !now.is_some_and(|now| super::readiness::is_ready(&identity.kind, &now.data)) {
+            let is_ready = |now: DynamicObject| {
+                super::readiness::is_ready(&identity.kind, now.metadata.generation, &now.data)
+            };
+            if !now.is_some_and(is_ready) {
                 unready.push(shown(&identity));
             }
         }

@@ -24,7 +24,6 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         },
         PolicyRule { groups: &["cluster.x-k8s.io"], resources: &["clusters"], verbs: PolicyRule::READ },
     ],
-    standalone_only: false,
     run: |context, shutdown| Box::pin(run(context, shutdown)),
 };
 

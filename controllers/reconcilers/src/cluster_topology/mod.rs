@@ -68,7 +68,6 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         },
         PolicyRule::USE_IDENTITIES,
     ],
-    standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
 

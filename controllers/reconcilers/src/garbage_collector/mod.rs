@@ -44,7 +44,6 @@ pub(crate) const CONTROLLER: ControllerSpec = ControllerSpec {
         resources: &["*"],
         verbs: &["get", "list", "watch", "patch", "delete"],
     }],
-    standalone_only: false,
     run: |context, shutdown| Box::pin(GarbageCollector::new(&context).run(shutdown)),
 };
 

@@ -32,7 +32,6 @@ pub(crate) const CONTROLLER: ControllerSpec = ControllerSpec {
         },
         PolicyRule::CREDENTIALS,
     ],
-    standalone_only: false,
     run: |context, shutdown| Box::pin(run(context, shutdown)),
 };
 

@@ -56,7 +56,6 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         PolicyRule { groups: &[""], resources: &["configmaps"], verbs: &["get", "create", "delete"] },
         PolicyRule::WRITE_SECRETS,
     ],
-    standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
 

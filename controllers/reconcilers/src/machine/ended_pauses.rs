@@ -1,8 +1,11 @@
 //! Ended pauses of Machines: the cordon that a MachineOperation began before such a pause ends with it.
 //!
-//! Only a pause by the annotation of the Machine itself counts: `clusterctl move` pauses a whole Cluster, and must end no
-//! cordon. Ended pauses are in the memory of this process. If it ends before the Node is written, the Node stays
-//! unschedulable until the action `uncordon`.
+//! A pause is by the annotation of the Machine, or by `spec.paused` of its Cluster. `clusterctl move` pauses the Cluster
+//! also in its target, and must end no cordon there. It moves no operations, so the end of a pause by the Cluster ends only
+//! the cordon of an operation that still exists.
+//!
+//! Ended pauses are in the memory of this process. If it ends before the Node is written, the Node stays unschedulable
+//! until the action `uncordon`.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -19,9 +22,17 @@ use serde_json::{Value, json};
 use super::observe::Observed;
 use crate::paused::is_by_annotation;
 
-/// Begins of the pauses that have ended, by the uid of the Machine.
+/// Pause of a Machine that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct EndedPause {
+    begun: Timestamp,
+    /// The annotation of the Machine itself paused it; else its Cluster did.
+    by_annotation: bool,
+}
+
+/// Pauses that have ended, by the uid of the Machine.
 #[derive(Debug, Default)]
-pub(super) struct EndedPauses(Mutex<HashMap<String, Timestamp>>);
+pub(super) struct EndedPauses(Mutex<HashMap<String, EndedPause>>);
 
 impl EndedPauses {
     /// Returns the uid of the operation whose cordon of the Machine's Node ends now. The next passes return it again, until
@@ -35,14 +46,14 @@ impl EndedPauses {
         machine: &Machine,
         observed: &Observed,
     ) -> Result<Option<String>, ReconcileError> {
-        let Some(begun) = self.note(machine, observed.cluster.as_ref()) else { return Ok(None) };
+        let Some(pause) = self.note(machine, observed.cluster.as_ref()) else { return Ok(None) };
         let Some(node) = observed.node.found() else { return Ok(None) };
         if let Some(uid) = cordoned_by(node) {
             let namespace = machine.namespace().unwrap_or_default();
             let api: Api<MachineOperation> = Api::namespaced(context.client.clone(), &namespace);
             let mut operations = api.list(&ListParams::default()).await?.items;
             operations.retain(|it| Some(&it.spec.machine_name) == machine.metadata.name.as_ref());
-            if ends(uid, &operations, begun) {
+            if ends(uid, &operations, pause) {
                 return Ok(Some(uid.to_owned()));
             }
         }
@@ -55,18 +66,18 @@ impl EndedPauses {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
-    /// Takes over the state of a Machine, before its condition `Paused` is reported. Returns when the pause began that has
-    /// ended.
-    fn note(&self, machine: &Machine, cluster: Option<&Cluster>) -> Option<Timestamp> {
+    /// Takes over the state of a Machine, before its condition `Paused` is reported. Returns the pause that has ended.
+    fn note(&self, machine: &Machine, cluster: Option<&Cluster>) -> Option<EndedPause> {
         let uid = machine.uid()?;
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if paused(machine, cluster) || machine.metadata.deletion_timestamp.is_some() {
             known.remove(&uid);
             return None;
         }
-        let reported = machine.condition("Paused").filter(|condition| is_by_annotation(condition));
-        if let Some(begun) = reported.and_then(|condition| condition.last_transition_time.0.parse().ok()) {
-            known.insert(uid.clone(), begun);
+        if let Some(reported) = machine.condition("Paused").filter(|condition| condition.holds())
+            && let Ok(begun) = reported.last_transition_time.0.parse()
+        {
+            known.insert(uid.clone(), EndedPause { begun, by_annotation: is_by_annotation(reported) });
         }
         known.get(&uid).copied()
     }
@@ -78,9 +89,9 @@ pub(super) fn cordoned_by(node: &Node) -> Option<&str> {
     is_cordoned(node).then_some(uid)
 }
 
-/// Reports whether the cordon of an operation ends with a pause that began at this time: the operation began before, and
-/// all operations of the Machine are over. One that is not over may need the cordon, and a later one wants it. Pure.
-fn ends(uid: &str, operations: &[MachineOperation], begun: Timestamp) -> bool {
+/// Reports whether the cordon of an operation ends with a pause: the operation began before the pause, and all operations
+/// of the Machine are over. One that is not over may need the cordon, and a later one wants it. Pure.
+fn ends(uid: &str, operations: &[MachineOperation], pause: EndedPause) -> bool {
     let is_over = |operation: &MachineOperation| {
         let phase = operation.status.as_ref().and_then(|status| status.phase);
         matches!(phase, Some(OperationPhase::Complete | OperationPhase::Failed | OperationPhase::Cancelled))
@@ -88,11 +99,11 @@ fn ends(uid: &str, operations: &[MachineOperation], begun: Timestamp) -> bool {
     let is_older = |operation: &MachineOperation| {
         let started = operation.status.as_ref().and_then(|status| status.start_time.as_ref());
         let started: Option<Timestamp> = started.and_then(|time| time.0.parse().ok());
-        started.is_some_and(|started| started <= begun)
+        started.is_some_and(|started| started <= pause.begun)
     };
-    let mut of_cordon = operations.iter().filter(|it| it.metadata.uid.as_deref() == Some(uid));
-    // An old operation is not kept.
-    operations.iter().all(is_over) && of_cordon.all(is_older)
+    let of_cordon = operations.iter().find(|it| it.metadata.uid.as_deref() == Some(uid));
+    // An old operation is not kept, and one of another management cluster does not exist here.
+    operations.iter().all(is_over) && of_cordon.map_or(pause.by_annotation, is_older)
 }
 
 /// Adds the end of a cordon to the merge patch of a Node.
@@ -133,6 +144,11 @@ mod tests {
             "status": {"phase": phase, "startTime": at(second).to_string()}})
     }
 
+    /// Returns a pause from second 100 on.
+    fn pause(by_annotation: bool) -> EndedPause {
+        EndedPause { begun: at(100), by_annotation }
+    }
+
     /// Returns a Machine whose last pass reported a pause from second 100 on.
     fn machine(cluster: Option<&Cluster>) -> Machine {
         let mut machine = Machine::new("m", MachineSpec::default());
@@ -161,14 +177,20 @@ mod tests {
         for (case, operations, expected) in table {
             let operations: Vec<MachineOperation> =
                 operations.into_iter().map(|it| serde_json::from_value(it).unwrap()).collect();
-            assert_eq!(ends("uid-a", &operations, at(100)), expected, "{case}");
+            assert_eq!(ends("uid-a", &operations, pause(true)), expected, "{case}");
+            let is_known = !operations.is_empty();
+            assert_eq!(
+                ends("uid-a", &operations, pause(false)),
+                expected && is_known,
+                "of a Cluster: {case}"
+            );
         }
     }
 
     #[test]
-    fn only_the_end_of_a_pause_of_the_machine_itself_counts() {
+    fn the_end_of_a_pause_counts_whether_the_machine_or_its_cluster_was_paused() {
         let pauses = EndedPauses::default();
-        assert_eq!(pauses.note(&machine(None), None), Some(at(100)));
+        assert_eq!(pauses.note(&machine(None), None), Some(pause(true)));
         let mut again = machine(None);
         again.annotations_mut().insert("cluster.x-k8s.io/paused".to_owned(), String::new());
         assert_eq!(pauses.note(&again, None), None, "it is paused");
@@ -180,7 +202,26 @@ mod tests {
         assert_eq!(pauses.note(&going, None), None);
         let mut cluster = Cluster::default();
         cluster.spec.paused = Some(true);
-        assert_eq!(pauses.note(&machine(Some(&cluster)), None), None, "the Cluster was paused");
+        assert_eq!(pauses.note(&machine(Some(&cluster)), Some(&cluster)), None, "the Cluster is paused");
+        assert_eq!(pauses.note(&machine(Some(&cluster)), None), Some(pause(false)));
+    }
+
+    /// The target of `clusterctl move` has no operations, and a Cluster whose pause ends.
+    #[tokio::test]
+    async fn the_end_of_a_pause_by_the_cluster_ends_only_the_cordon_of_an_operation_that_exists() {
+        let path = "/apis/capstan.dev/v1alpha1/namespaces/ns/machineoperations";
+        let mut cluster = Cluster::default();
+        cluster.spec.paused = Some(true);
+        let node = NodeObservation::Found(Box::new(node(Some("uid-a/boot"))));
+        let observed = Observed { node, ..Observed::default() };
+        for (operations, expected) in [(vec![operation("a", "Complete", 50)], Some("uid-a")), (vec![], None)]
+        {
+            let api = FakeApi::default();
+            api.put(path, json!({"items": operations}));
+            let (context, pauses) = (api.context("machine-controller"), EndedPauses::default());
+            let ended = pauses.ended_cordon(&context, &machine(Some(&cluster)), &observed).await.unwrap();
+            assert_eq!(ended.as_deref(), expected);
+        }
     }
 
     #[tokio::test]

@@ -82,7 +82,6 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         PolicyRule::CREDENTIALS,
         PolicyRule { groups: &["capstan.dev"], resources: &["machineoperations"], verbs: PolicyRule::READ },
     ],
-    standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
 

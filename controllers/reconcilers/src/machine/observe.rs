@@ -43,7 +43,7 @@ pub(super) struct Observed {
     pub namesake: Option<String>,
     /// The Node was read in this pass, because the one of the watch was old.
     pub node_is_newest: bool,
-    /// Uid of the operation whose cordon of the Node ends, because a pause of the Machine has ended.
+    /// Uid of the operation whose cordon of the Node ends, because a pause of the Machine or its Cluster has ended.
     pub ends_cordon: Option<String>,
     /// Failure of the write to the Node in this pass. For people.
     pub node_failure: Option<String>,

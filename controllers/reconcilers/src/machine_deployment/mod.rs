@@ -70,7 +70,6 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         PolicyRule::SECRETS,
         PolicyRule { groups: &[""], resources: &["namespaces"], verbs: &["get"] },
     ],
-    standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
 

@@ -13,7 +13,7 @@ use super::rollout::{Limits, Plan, Set};
 use super::sameness;
 use crate::aggregate::{NAMES, list_names, plural};
 use crate::machine_labels::{DELETE_FIRST, DESIRED_REPLICAS};
-use crate::replica_status::{is_deleting, until_slow};
+use crate::replica_status::{SLOW_DELETION_MINUTES, is_deleting, until_slow};
 
 /// Planner of the numbers of all sets.
 pub(super) type Planner = fn(Limits, &Set, &[Set]) -> Plan;
@@ -118,7 +118,8 @@ pub(super) fn explained(
         let names: Vec<&str> = names.map(Option::unwrap_or_default).collect();
         let (noun, verb) = (plural("Machine", names.len()), if names.len() == 1 { "is" } else { "are" });
         let line = format!(
-            "A rollout is in progress: waiting until {noun} {} {verb} deleted, for at most 15 minutes",
+            "A rollout is in progress: waiting until {noun} {} {verb} deleted, for at most \
+             {SLOW_DELETION_MINUTES} minutes",
             list_names(names, NAMES)
         );
         condition.message = format!("{}\n* {line}", condition.message);

@@ -162,7 +162,11 @@ fn the_condition_names_the_machines_that_a_scale_down_waits_for() {
         explained(condition, &deployment(replicas), observed, Timestamp::UNIX_EPOCH).message
     };
     let busy = rollout(vec![deleted("a", "old"), machine("b", "new")]);
-    let line = "A rollout is in progress: waiting until Machine a is deleted, for at most 15 minutes";
+    let limit = wait(&deployment(2), &busy, &busy.sets[1], Timestamp::UNIX_EPOCH).unwrap();
+    let line = format!(
+        "A rollout is in progress: waiting until Machine a is deleted, for at most {} minutes",
+        limit.as_secs() / 60
+    );
     assert_eq!(text(2, &busy), format!("Scaling down\n* {line}"));
     assert_eq!(text(2, &rollout(Vec::new())), "Scaling down");
     assert_eq!(text(0, &busy), "Scaling down");

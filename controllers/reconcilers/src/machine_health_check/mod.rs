@@ -56,7 +56,6 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             verbs: PolicyRule::WRITE,
         },
     ],
-    standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
 

@@ -66,7 +66,6 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         },
         PolicyRule { groups: &["controlplane.cluster.x-k8s.io"], resources: &["*"], verbs: PolicyRule::READ },
     ],
-    standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
 

@@ -47,7 +47,6 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         },
         PolicyRule::CREDENTIALS,
     ],
-    standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
 

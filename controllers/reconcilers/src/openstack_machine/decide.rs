@@ -2,6 +2,7 @@
 
 pub(super) mod address_pairs;
 mod endpoint;
+mod failed_build;
 mod tags;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,8 @@ use crate::duplicates::{Duplicate, Remedy, remedy};
 use crate::lost_calls::LostCalls;
 use crate::names;
 use crate::resource_events::failed_deletion;
+
+pub(super) use failed_build::is_failed_build;
 
 /// Desired cloud resources of a machine, with ids.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -83,6 +86,8 @@ pub(super) struct Observed {
     pub provisioned: bool,
     /// The object may be from a backup without its journal: only the ownership tag shows which resources are the machine's.
     pub by_tag_alone: bool,
+    /// Reason why a server that looks like a failed build stays: it may have worked since a backup that was restored.
+    pub after_restore: Option<String>,
     /// An operation has claimed the server.
     pub in_operation: bool,
     /// The machine is complete, and its Node is healthy.
@@ -250,6 +255,8 @@ pub(super) enum Waiting {
     Member,
     /// The server does not exist any more, or an operation has claimed it.
     Unavailable,
+    /// The server is in ERROR, and stays for this reason: it may have worked since the backup.
+    Restored(String),
 }
 
 /// Cinder's status of a volume that may be attached.
@@ -359,15 +366,7 @@ fn with_server(desired: &Desired, tag: &OwnershipTag, observed: &Observed, serve
     if !observed.provisioned && !observed.in_operation {
         match server.status.as_str() {
             "ACTIVE" => {}
-            // Only a server that Capstan created and that never worked; others are left to the Machine's owner.
-            "ERROR" if observed.provider_id.is_none() && server.tags.contains(&tag.text()) => {
-                let fault = server.fault.clone().unwrap_or_else(|| "Nova gives no reason".to_owned());
-                if observed.failed_builds.may_try_again(&fault, observed.now) {
-                    return Step::DeleteBroken { id: server.id.clone(), fault };
-                }
-                return Step::Wait(Waiting::Unavailable);
-            }
-            "ERROR" => return Step::Wait(Waiting::Unavailable),
+            "ERROR" => return failed_build::step(tag, observed, server),
             status => return Step::Wait(Waiting::Server { status: status.to_owned() }),
         }
     }

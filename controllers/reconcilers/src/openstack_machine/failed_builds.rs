@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use apiserver_types::OpenStackMachine;
-use controllers_infrastructure::ErrorClass;
+use controllers_infrastructure::{ErrorClass, Server};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
@@ -94,6 +94,17 @@ impl FailedBuilds {
             count => format!(". {count} earlier attempts failed, the last one with: {}", self.fault),
         }
     }
+}
+
+/// Describes a server in ERROR that stays for this reason: it may have worked since a backup that was restored.
+pub(super) fn kept(server: &Server, why: &str) -> String {
+    let (id, fault) = (&server.id, server.fault.as_deref().unwrap_or("Nova gives no reason"));
+    format!(
+        "server {id} is in ERROR and stays, because {why}, and it may have worked since the backup: {}. If it is needed, \
+         repair it, for example by `openstack server reboot --hard {id}`. Else Capstan deletes it at the end of that time, \
+         or after `capstan restore --done`, and builds another one",
+        fault.trim_end_matches('.')
+    )
 }
 
 /// Returns true for Nova's errors of a server that no host took.

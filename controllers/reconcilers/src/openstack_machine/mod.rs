@@ -86,7 +86,6 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         PolicyRule { groups: &["openstack.k-orc.cloud"], resources: &["images"], verbs: PolicyRule::READ },
         PolicyRule::CREDENTIALS,
     ],
-    standalone_only: false,
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
 

@@ -49,6 +49,9 @@ impl OpenStackMachineReconciler {
         observer.server(&mut observed, &object.name_any()).await?;
         provider_ids::check(&self.context.client, object, observed.server.as_ref(), &tag).await?;
         Box::pin(self.take_over(objects, object, &cloud, &mut observed, &tag)).await?;
+        if decide::is_failed_build(&tag, &observed) {
+            observed.after_restore = self.context.settings.hold_after_restore().await;
+        }
         let mut needed = Box::pin(self.requirements(object, context, &cloud, &observed)).await?;
         let desired = requirements::desired(object, context, &needed.resolved, &tag);
         if decide::needs_parts(object, &desired, &observed) {
@@ -344,7 +347,7 @@ fn interval(waiting: Option<&Waiting>, observed: &Observed) -> Duration {
         // The control plane waits until the cluster's reconciler has removed the member.
         None if observed.membership == Membership::Leaving => BUILDING,
         None if settled && observed.at_rest => rest::RESYNC,
-        Some(Waiting::Unavailable) | None if settled => RESYNC,
-        Some(Waiting::Unavailable) | None => BUILDING,
+        Some(Waiting::Unavailable | Waiting::Restored(_)) | None if settled => RESYNC,
+        Some(Waiting::Unavailable | Waiting::Restored(_)) | None => BUILDING,
     }
 }

@@ -5,9 +5,10 @@ use apiserver_types::{
     OpenStackMachineStatus, PortStatus, ResolvedMachineSpec, Time, set_condition,
 };
 use controllers_infrastructure::{FloatingIp, Server, ServerAddress};
-use controllers_runtime::ReconcileError;
+use controllers_runtime::{AFTER_RESTORE_REASON, ReconcileError};
 
 use super::decide::{Desired, Membership, Observed, Waiting};
+use super::failed_builds;
 
 /// End of a pass.
 pub(super) enum Ending<'a> {
@@ -190,6 +191,9 @@ fn instance_state(observed: &Observed, ending: &Ending<'_>) -> (ConditionStatus,
             (no, "Building".to_owned(), message)
         }
         (Ending::Waiting(Waiting::Member), Some(server)) => state(server),
+        (Ending::Waiting(Waiting::Restored(why)), Some(server)) => {
+            (no, AFTER_RESTORE_REASON.to_owned(), failed_builds::kept(server, why))
+        }
         // It never worked, and is given up.
         (Ending::Waiting(Waiting::Unavailable), Some(server))
             if server.status == "ERROR" && observed.provider_id.is_none() =>
@@ -300,6 +304,19 @@ mod tests {
             ("InternalDNS", "m"),
         ];
         assert_eq!(found, expected.map(|(kind, address)| (kind.to_owned(), address.to_owned())));
+    }
+
+    #[test]
+    fn hv_35_a_server_that_stays_after_a_restore_is_reported_with_the_words_of_nova() {
+        let fault = Some("the host failed.".to_owned());
+        let server = Server { id: "s".to_owned(), status: "ERROR".to_owned(), fault, ..Server::default() };
+        let observed = Observed { server: Some(server), ..Observed::default() };
+        let waiting = Waiting::Restored("the objects were restored".to_owned());
+        let (holds, reason, message) = instance_state(&observed, &Ending::Waiting(&waiting));
+        assert_eq!((holds, reason.as_str()), (ConditionStatus::False, AFTER_RESTORE_REASON));
+        for part in ["server s ", "the objects were restored", "the host failed. If", "restore --done"] {
+            assert!(message.contains(part), "{message}");
+        }
     }
 
     #[test]

@@ -18,10 +18,11 @@ use kube::ResourceExt;
 use kube::api::{DeleteParams, Preconditions};
 
 use crate::core::decision::{Change, Decision, Outcome, StepUpdate};
-use crate::core::node_drain::{self, UNCORDON};
+use crate::core::node_drain::{self, INTERVAL, UNCORDON};
 use crate::core::procedure::{self, ActionProcedure, Procedure};
 use crate::core::rejoin::is_control_plane;
 use crate::core::report;
+use crate::core::step_pause;
 use crate::core::target::{Stop, Target, find, missing};
 
 /// Step that waits until the volumes of the Node are detached.
@@ -54,6 +55,9 @@ impl ActionProcedure for Retire {
         if is_first && let Some(outcome) = checks::refusal(target).await? {
             report::finish(&target.context, &target.operation, &outcome, target.now).await?;
             return Ok(Requeue::Now);
+        }
+        if let Some(requeue) = pause(target).await? {
+            return Ok(requeue);
         }
         procedure::pass(self, target).await
     }
@@ -103,7 +107,7 @@ impl Procedure for Retire {
         };
         if let Some(step) = target.step(VOLUMES).filter(|step| step.state == StepState::Running) {
             let started = report::started(step).unwrap_or(target.now);
-            observed.late = report::elapsed(started, target.now) > timeout(&target.machine);
+            observed.late = node_drain::elapsed(target, VOLUMES) > timeout(&target.machine);
             observed.volumes = volumes(target, started).await;
         }
         Ok(observed)
@@ -156,6 +160,23 @@ impl Procedure for Retire {
             }
         }
     }
+}
+
+/// Records a pause of the Machine, its OpenStackMachine or its Cluster while volumes are waited for, or its end. Returns
+/// when to continue; `None` if there is nothing to record.
+async fn pause(target: &Target) -> Result<Option<Requeue>, kube::Error> {
+    let waits = target.step(VOLUMES).is_some_and(|step| step.state == StepState::Running);
+    // The end of the operation is decided also in a pause.
+    let ends =
+        target.is_restored || target.stop().is_some() || is_another(&target.operation, &target.machine);
+    if !waits || ends {
+        return Ok(None);
+    }
+    if let Some(why) = &target.paused {
+        step_pause::begin(target, VOLUMES, why).await?;
+        return Ok(Some(Requeue::After(INTERVAL)));
+    }
+    Ok(step_pause::end(target, VOLUMES).await?.then_some(Requeue::Now))
 }
 
 /// Deletes the Machine of the operation, and no other of its name. With `dry_run`, nothing changes.

@@ -258,6 +258,35 @@ fn a_server_gets_the_tags_that_it_lacks_and_keeps_those_of_other_tools() {
     assert_eq!(step(&["other"]), Step::Nothing, "a server of another owner, or one that Nova cannot read");
 }
 
+/// The restored object may be older than the time in which the server worked.
+#[test]
+fn hv_35_a_server_in_error_stays_for_a_while_after_a_restore() {
+    let why = "the objects were restored".to_owned();
+    let mut observed = Observed { server: server("ERROR"), ..Observed::default() };
+    observed.after_restore = Some(why.clone());
+    assert_eq!(next_step(&desired(), &tag(), &observed), Step::Wait(Waiting::Restored(why)));
+    observed.after_restore = None;
+    assert!(matches!(next_step(&desired(), &tag(), &observed), Step::DeleteBroken { id, .. } if id == "s"));
+}
+
+#[test]
+fn only_a_server_of_capstan_that_never_worked_is_a_failed_build() {
+    let failed = Observed { server: server("ERROR"), ..Observed::default() };
+    let foreign = Server { status: "ERROR".to_owned(), ..Server::default() };
+    let table = [
+        ("failed", failed.clone(), true),
+        ("active", Observed { server: server("ACTIVE"), ..Observed::default() }, false),
+        ("complete", Observed { provisioned: true, ..failed.clone() }, false),
+        ("in an operation", Observed { in_operation: true, ..failed.clone() }, false),
+        ("with an id", Observed { provider_id: Some("openstack://R/s".to_owned()), ..failed }, false),
+        ("of another owner", Observed { server: Some(foreign), ..Observed::default() }, false),
+        ("none", Observed::default(), false),
+    ];
+    for (case, observed, expected) in table {
+        assert_eq!(is_failed_build(&tag(), &observed), expected, "{case}");
+    }
+}
+
 #[test]
 fn r10_1_a_server_that_failed_for_the_third_time_stays() {
     let failed = |count| {
