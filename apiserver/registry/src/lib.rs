@@ -110,12 +110,13 @@ kinds! {
         => hosted(openstack_machine_template::OpenStackMachineTemplateStrategy),
     [OpenStackServer] => hosted(openstack_server::OpenStackServerStrategy),
     [OpenStackFloatingIPPool] => hosted(openstack_floating_ip_pool::OpenStackFloatingIPPoolStrategy),
-    [OpenStackClusterIdentity] => hosted(Plain),
+    [OpenStackClusterIdentity] => hosted(openstack_cluster_identity::OpenStackClusterIdentityStrategy),
     // openstack.k-orc.cloud
-    [Image] => hosted(Plain),
+    [Image] => hosted(image::ImageStrategy),
     // capstan.dev
     [MachineOperation] => hosted(machine_operation::MachineOperationStrategy),
-    [MachineDeploymentRevision] => hosted(Plain),
+    [MachineDeploymentRevision]
+        => hosted(machine_deployment_revision::MachineDeploymentRevisionStrategy),
     [CapstanRemediation] => hosted(Plain),
     [CapstanRemediationTemplate] => hosted(Plain),
     [CertificateRevocation] => hosted(certificate_revocation::CertificateRevocationStrategy),

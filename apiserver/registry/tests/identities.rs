@@ -156,3 +156,88 @@ async fn r4_4_without_the_setting_no_permission_is_needed() {
     let (code, answer) = server.with(&MAY, "POST", &clusters, &named).await;
     assert_eq!(code, 201, "{answer}");
 }
+
+/// Returns an object of each kind that names the Secret `s`, beside a reference to credentials: API group and version, kind,
+/// spec, and true if it is in a namespace.
+fn objects_with_secrets() -> Vec<(&'static str, &'static str, Value, bool)> {
+    let (core, bootstrap) = ("cluster.x-k8s.io/v1beta2", "bootstrap.cluster.x-k8s.io/v1beta2");
+    let infrastructure = "infrastructure.cluster.x-k8s.io/v1alpha1";
+    let reference =
+        |kind: &str| json!({"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": kind, "name": "i"});
+    let machine = |of: &str| {
+        json!({"clusterName": "c", "version": "v1.34.1", "bootstrap": {"dataSecretName": "s"},
+            "infrastructureRef": reference(of)})
+    };
+    let machines = || {
+        json!({"clusterName": "c", "selector": {"matchLabels": null},
+            "template": {"spec": machine("OpenStackMachineTemplate")}})
+    };
+    let secret = json!({"secret": {"name": "s", "key": "k"}});
+    let config = json!({"files": [{"path": "/a", "contentFrom": secret}]});
+    let users = json!({"users": [{"name": "u", "passwdFrom": secret}]});
+    let plane = json!({"version": "v1.34.1", "kubeadmConfigSpec": config,
+        "machineTemplate": {"spec": {"infrastructureRef": reference("OpenStackMachineTemplate")}}});
+    let server = json!({"flavor": "f", "image": {"id": IMAGE}, "ports": [{}], "sshKeyName": "k",
+        "identityRef": reference_to_identity(), "userDataRef": {"name": "s"}});
+    let image = json!({"cloudCredentialsRef": {"cloudName": "openstack", "secretName": "s"},
+        "resource": {"content": {"diskFormat": "qcow2", "download": {"url": "https://example.org/a.qcow2"}}}});
+    let set = json!({"clusterSelector": {"matchLabels": {"a": "b"}}, "resources": [
+        {"kind": "ConfigMap", "name": "m"}, {"kind": "Secret", "name": "s"}]});
+    let pool = json!({"clusterName": "c", "template": {"spec": machine("OpenStackMachinePool")}});
+    let plane_template = json!({"template": {"spec": {"kubeadmConfigSpec": config}}});
+    let control_plane = "controlplane.cluster.x-k8s.io/v1beta2";
+    let copy = json!({"apiVersion": bootstrap, "kind": "KubeadmConfigTemplate",
+        "spec": {"template": {"spec": users}}});
+    let revision =
+        json!({"deploymentName": "d", "revision": 1, "template": {"spec": {}}, "bootstrapTemplate": copy});
+    vec![
+        (core, "Machine", machine("OpenStackMachine"), true),
+        (core, "MachineDeployment", machines(), true),
+        (core, "MachineSet", machines(), true),
+        (core, "MachinePool", pool, true),
+        (bootstrap, "KubeadmConfig", config, true),
+        (bootstrap, "KubeadmConfigTemplate", json!({"template": {"spec": users}}), true),
+        (control_plane, "KubeadmControlPlane", plane, true),
+        (control_plane, "KubeadmControlPlaneTemplate", plane_template, true),
+        ("addons.cluster.x-k8s.io/v1beta2", "ClusterResourceSet", set, true),
+        ("openstack.k-orc.cloud/v1alpha1", "Image", image, true),
+        ("capstan.dev/v1alpha1", "MachineDeploymentRevision", revision, true),
+        (infrastructure, "OpenStackServer", server, true),
+        (
+            infrastructure,
+            "OpenStackClusterIdentity",
+            json!({"secretRef": {"name": "s", "namespace": "kube-system"}}),
+            false,
+        ),
+    ]
+}
+
+fn reference_to_identity() -> Value {
+    reference("ClusterIdentity", "shared")
+}
+
+#[tokio::test]
+async fn tm_05_every_kind_that_names_a_secret_needs_the_permission_to_read_it() {
+    let server = Server::start_with(Settings { requires_secret_read: None, ..Settings::default() }).await;
+    for (version, kind, spec, is_namespaced) in objects_with_secrets() {
+        let plural = match kind {
+            "OpenStackClusterIdentity" => "openstackclusteridentities".to_owned(),
+            kind => format!("{}s", kind.to_lowercase()),
+        };
+        let place = if is_namespaced { "namespaces/ns/" } else { "" };
+        let path = format!("/apis/{version}/{place}{plural}");
+        let object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": "a"}, "spec": spec});
+        let may = [format!("create {plural}"), format!("patch {plural}"), "get secrets".to_owned()];
+        let may: Vec<&str> = may.iter().map(String::as_str).collect();
+        let writer = &may[..2];
+        let (code, answer) = server.with(writer, "POST", &path, &object).await;
+        let message = answer["message"].as_str().unwrap();
+        assert!(code == 403 && message.contains(": secrets \"s\" is forbidden: "), "{kind}: {answer}");
+        let (code, answer) = server.with(&may, "POST", &path, &object).await;
+        assert_eq!(code, 201, "{kind}: {answer}");
+        // A reference that stays needs no permission.
+        let labelled = json!({"metadata": {"labels": {"a": "b"}}});
+        let (code, answer) = server.with(writer, "PATCH", &format!("{path}/a"), &labelled).await;
+        assert_eq!(code, 200, "{kind}: {answer}");
+    }
+}

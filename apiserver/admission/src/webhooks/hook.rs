@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use apiserver_machinery::object;
+use apiserver_machinery::resource::Resource;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_schema::AdmissionInputs;
 use serde_json::Value;
@@ -80,8 +81,8 @@ impl Hook {
     /// Returns the write in the version of the rules; `None` if it does not match.
     ///
     /// # Errors
-    /// 403 for a condition that fails; 404 for a namespace that does not exist; 500 for a webhook that cannot be
-    /// compiled, and for an object that cannot be converted.
+    /// 403 for a condition that cannot be evaluated, unless the webhook ignores it; 404 for a namespace that does not exist;
+    /// 500 for rules that cannot be read, and for an object that cannot be converted.
     pub(super) async fn due(&self, admission: &OneRequest, subject: Subject<'_>) -> ApiResult<Option<Due>> {
         if !self.source.governs(subject.write.resource) {
             return Ok(None);
@@ -90,7 +91,11 @@ impl Hook {
         let Some(matched) = criteria.matches(subject).await? else { return Ok(None) };
         let objects = Objects::of(subject, &matched)?;
         let shown = review::request(admission.request(), subject.write, &matched);
-        let conditions = self.conditions.as_ref().map_err(|why| ApiError::internal(why.clone()))?;
+        let (resource, name) = (subject.write.resource, subject.write.name);
+        let conditions = match &self.conditions {
+            Ok(conditions) => conditions,
+            Err(why) => return self.unevaluated(resource, name, why),
+        };
         if !conditions.is_empty() {
             let inputs = AdmissionInputs::new(objects.object.as_ref(), objects.old.as_ref(), &shown, None);
             let inputs = admission.with_authorizer(&inputs, subject.write);
@@ -102,14 +107,53 @@ impl Hook {
             };
             match met {
                 Ok(true) => {}
-                Err(why) if self.fails_closed => {
-                    let resource = subject.write.resource;
-                    let name = subject.write.name;
-                    return Err(ApiError::forbidden(&resource.group, &resource.plural, name, &why));
-                }
-                Ok(false) | Err(_) => return Ok(None),
+                Ok(false) => return Ok(None),
+                Err(why) => return self.unevaluated(resource, name, &why),
             }
         }
         Ok(Some(Due { matched, objects, request: shown }))
+    }
+
+    /// Returns the outcome for a write about which the conditions say nothing: they fail, or cannot be compiled. A host
+    /// cluster may have functions that are not known here.
+    ///
+    /// # Errors
+    /// 403, unless the webhook ignores failures.
+    fn unevaluated(&self, resource: &Resource, name: &str, why: &str) -> ApiResult<Option<Due>> {
+        if self.fails_closed {
+            return Err(ApiError::forbidden(&resource.group, &resource.plural, name, why));
+        }
+        tracing::warn!(
+            webhook = self.name,
+            why,
+            "conditions of a webhook failed; its failurePolicy ignores it"
+        );
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::snapshot::tests::kind;
+
+    #[test]
+    fn am_04_the_failure_policy_decides_about_conditions_that_cannot_be_compiled() {
+        let resource = kind(true);
+        let outcome = |policy: &str| {
+            let configuration = json!({"metadata": {"name": "w"}, "webhooks": [{"name": "a.example.com",
+                "failurePolicy": policy, "clientConfig": {"url": "https://a.example.com"},
+                "matchConditions": [{"name": "c", "expression": "object."}]}]});
+            let kind = "ValidatingWebhookConfiguration";
+            let hook = compile(kind, &configuration, Source::Host, &Clients::default()).pop().unwrap();
+            let why = hook.conditions.as_ref().unwrap_err();
+            hook.unevaluated(&resource, "m", why).map(|due| due.is_some())
+        };
+        assert!(!outcome("Ignore").unwrap());
+        let error = outcome("Fail").unwrap_err();
+        assert_eq!(error.code, 403);
+        assert!(error.message.contains("matchConditions \"c\""), "{}", error.message);
     }
 }

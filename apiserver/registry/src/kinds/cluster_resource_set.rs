@@ -1,18 +1,32 @@
 //! ClusterResourceSet: strategy and validation.
 
+use apiserver_machinery::admission::UsedObject;
 use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
 
-use crate::rules::json_fields::default;
+use crate::rules::json_fields::{default, items};
+use crate::rules::used_identities::secret;
 use crate::rules::{immutable, label_selector};
+
+/// Path of the resources that a set applies.
+const RESOURCES: &str = "spec.resources";
 
 /// Strategy of ClusterResourceSet.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClusterResourceSetStrategy;
 
 impl Strategy for ClusterResourceSetStrategy {
+    /// Returns the Secrets whose content the set applies to workload clusters.
+    fn used_objects(&self, object: &Value) -> Vec<UsedObject> {
+        let text = |resource: &Value, field: &str| resource.get(field)?.as_str().map(str::to_owned);
+        let secrets =
+            items(object, RESOURCES).filter(|(_, it)| text(it, "kind").as_deref() == Some("Secret"));
+        let names = secrets.filter_map(|(_, it)| text(it, "name")).filter(|name| !name.is_empty());
+        names.map(|name| secret(RESOURCES, object::namespace(object), &name)).collect()
+    }
+
     fn drops_nulls(&self) -> bool {
         true
     }

@@ -1,5 +1,6 @@
 //! KubeadmConfigTemplate: strategy and validation.
 
+use apiserver_machinery::admission::UsedObject;
 use apiserver_machinery::object;
 use apiserver_machinery::related::{ObjectReader, Verdict};
 use apiserver_machinery::status::ApiResult;
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 use crate::kinds::kubeadm_config::boot_failures::Settings;
 use crate::kinds::kubeadm_config::{self, boot_failures};
-use crate::rules::{provider_id_region, template_metadata, template_revision};
+use crate::rules::{provider_id_region, template_metadata, template_revision, used_secrets};
 
 /// Path of the spec of the KubeadmConfigs.
 const SPEC: &str = "spec.template.spec";
@@ -26,6 +27,10 @@ fn content(template: &Value) -> Value {
 
 #[async_trait]
 impl Strategy for KubeadmConfigTemplateStrategy {
+    fn used_objects(&self, object: &Value) -> Vec<UsedObject> {
+        used_secrets::at(object, &used_secrets::OF_KUBEADM_CONFIG_TEMPLATE)
+    }
+
     fn prepare(&self, new: &mut Value, old: Option<&Value>) {
         template_revision::number(new, old, content);
     }

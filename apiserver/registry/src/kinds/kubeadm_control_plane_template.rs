@@ -1,5 +1,6 @@
 //! KubeadmControlPlaneTemplate: strategy and validation.
 
+use apiserver_machinery::admission::UsedObject;
 use apiserver_machinery::object;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 use crate::kinds::kubeadm_config::boot_failures::Settings;
 use crate::kinds::kubeadm_config::{self, HIDDEN, boot_failures};
 use crate::kinds::kubeadm_control_plane::{OWNER, validate_cluster_configuration, validate_rollout};
-use crate::rules::{name_template, template_metadata};
+use crate::rules::{name_template, template_metadata, used_secrets};
 
 /// Path of the spec of the control planes.
 const SPEC: &str = "/spec/template/spec";
@@ -18,6 +19,10 @@ const SPEC: &str = "/spec/template/spec";
 pub(crate) struct KubeadmControlPlaneTemplateStrategy;
 
 impl Strategy for KubeadmControlPlaneTemplateStrategy {
+    fn used_objects(&self, object: &Value) -> Vec<UsedObject> {
+        used_secrets::at(object, &used_secrets::OF_CONTROL_PLANE_TEMPLATE)
+    }
+
     fn is_exempt_in_dry_run(&self, new: &Value) -> bool {
         crate::rules::immutable::is_of_topology(new)
     }

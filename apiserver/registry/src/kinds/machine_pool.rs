@@ -1,5 +1,6 @@
 //! MachinePool: strategy and validation.
 
+use apiserver_machinery::admission::UsedObject;
 use apiserver_machinery::quota::Amounts;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
@@ -11,13 +12,17 @@ use crate::rules::machine_template::{
     self, label_with_cluster, prepare_version, validate_bootstrap, validate_cluster,
 };
 use crate::rules::quota_usage;
-use crate::rules::{replicas, template_metadata};
+use crate::rules::{replicas, template_metadata, used_secrets};
 
 /// Strategy of MachinePool.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MachinePoolStrategy;
 
 impl Strategy for MachinePoolStrategy {
+    fn used_objects(&self, object: &Value) -> Vec<UsedObject> {
+        used_secrets::at(object, &used_secrets::OF_MACHINES)
+    }
+
     fn quota_usage(&self, object: &Value) -> Amounts {
         quota_usage::replicas(object, false)
     }

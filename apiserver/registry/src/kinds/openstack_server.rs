@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::kinds::openstack_machine;
 use crate::rules::quota_usage;
-use crate::rules::{immutable, used_identities};
+use crate::rules::{immutable, used_identities, used_secrets};
 
 /// Strategy of OpenStackServer.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +34,9 @@ impl Strategy for OpenStackServerStrategy {
     }
 
     fn used_objects(&self, object: &Value) -> Vec<UsedObject> {
-        used_identities::at(object, &["spec.identityRef"])
+        let mut used = used_identities::at(object, &["spec.identityRef"]);
+        used.extend(used_secrets::at(object, &["spec.userDataRef.name"]));
+        used
     }
 
     fn is_exempt_in_dry_run(&self, new: &Value) -> bool {

@@ -27,4 +27,5 @@ pub(crate) mod template_metadata;
 pub(crate) mod template_revision;
 pub(crate) mod uri;
 pub(crate) mod used_identities;
+pub(crate) mod used_secrets;
 pub(crate) mod version;

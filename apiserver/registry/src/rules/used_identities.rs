@@ -32,8 +32,8 @@ fn identity(field: &'static str, name: &str) -> UsedObject {
     UsedObject { field, permission, group, version, resource, namespace, name, remedy }
 }
 
-/// Returns the Secret of a reference. A reference has no namespace: the Secret is beside the object.
-fn secret(field: &'static str, namespace: &str, name: &str) -> UsedObject {
+/// Returns the Secret of a reference. Most references have no namespace: the Secret is beside the object.
+pub(crate) fn secret(field: &'static str, namespace: &str, name: &str) -> UsedObject {
     let remedy = format!(
         "The server requires it, see identities.requireSecretRead. Bind a Role with the verb get on secrets {name:?} to \
          the user, or name a Secret that the user can read"

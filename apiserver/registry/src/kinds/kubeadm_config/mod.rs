@@ -6,10 +6,12 @@ mod ignition;
 use apiserver_machinery::object;
 use std::collections::HashSet;
 
+use apiserver_machinery::admission::UsedObject;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::{Value, json};
 
+use crate::rules::used_secrets;
 use boot_failures::Settings;
 
 /// Strategy of KubeadmConfig.
@@ -17,6 +19,10 @@ use boot_failures::Settings;
 pub(crate) struct KubeadmConfigStrategy;
 
 impl Strategy for KubeadmConfigStrategy {
+    fn used_objects(&self, object: &Value) -> Vec<UsedObject> {
+        used_secrets::at(object, &used_secrets::OF_KUBEADM_CONFIG)
+    }
+
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let mut errors = Vec::new();
         if let Some(spec) = new.get("spec") {

@@ -8,6 +8,7 @@ mod upgrade;
 use std::sync::Arc;
 
 use apiserver_machinery::action::ActionHandler;
+use apiserver_machinery::admission::UsedObject;
 use apiserver_machinery::object;
 use apiserver_machinery::quota::{Amounts, QuotaOwner};
 use apiserver_machinery::related::ObjectReader;
@@ -22,7 +23,7 @@ use crate::rules::machine_template::{
     self, NODE_DELETION_SECONDS, label_with_cluster, prepare_version, validate_bootstrap, validate_cluster,
     validate_taints,
 };
-use crate::rules::{protection, quota_usage};
+use crate::rules::{protection, quota_usage, used_secrets};
 
 /// Label of the Machines of a control plane.
 const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
@@ -38,6 +39,10 @@ pub(crate) struct MachineStrategy;
 
 #[async_trait]
 impl Strategy for MachineStrategy {
+    fn used_objects(&self, object: &Value) -> Vec<UsedObject> {
+        used_secrets::at(object, &used_secrets::OF_MACHINE)
+    }
+
     fn quota_usage(&self, object: &Value) -> Amounts {
         quota_usage::machine(object)
     }

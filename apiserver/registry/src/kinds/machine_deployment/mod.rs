@@ -4,6 +4,7 @@ mod actions;
 mod revisions;
 mod rollback;
 
+use apiserver_machinery::admission::UsedObject;
 use apiserver_machinery::object;
 use apiserver_machinery::quota::Amounts;
 use apiserver_machinery::related::{ObjectReader, Verdict};
@@ -20,7 +21,7 @@ use crate::rules::machine_template::{CLUSTER_LABEL, label_with_cluster, prepare_
 use crate::rules::quota_usage;
 use crate::rules::{
     failure_domain_spread, machine_owner, names, protection, quota_shortage, replicas, rollout,
-    rollout_settings,
+    rollout_settings, used_secrets,
 };
 
 /// Label that identifies the Machines of a deployment without a selector.
@@ -32,6 +33,10 @@ pub(crate) struct MachineDeploymentStrategy;
 
 #[async_trait]
 impl Strategy for MachineDeploymentStrategy {
+    fn used_objects(&self, object: &Value) -> Vec<UsedObject> {
+        used_secrets::at(object, &used_secrets::OF_MACHINES)
+    }
+
     fn quota_usage(&self, object: &Value) -> Amounts {
         quota_usage::replicas(object, false)
     }
@@ -64,7 +69,9 @@ impl Strategy for MachineDeploymentStrategy {
         let spec =
             get(new, "spec").filter(|spec| quota_shortage::grows(spec, old.and_then(|old| old.get("spec"))));
         let warnings = match spec.and_then(|spec| text(spec, "clusterName")) {
-            Some(cluster) => quota_shortage::warning(object::namespace(new), cluster, others).await?,
+            Some(cluster) => {
+                quota_shortage::warning("spec.replicas", object::namespace(new), cluster, others).await?
+            }
             None => None,
         };
         Ok(Verdict { warnings: warnings.into_iter().collect(), ..Verdict::default() })

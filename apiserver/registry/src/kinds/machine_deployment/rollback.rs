@@ -28,6 +28,10 @@ const COPIES: [(&str, &str); 2] = [
     ("infrastructureTemplate", "/spec/infrastructureRef"),
 ];
 
+/// API groups of the templates. The server writes a copy with its own permissions, and users can write revisions. So a copy
+/// of any other kind counts as none.
+const GROUPS: [&str; 2] = ["bootstrap.cluster.x-k8s.io", "infrastructure.cluster.x-k8s.io"];
+
 /// Kinds that refer to templates, with the paths of their references.
 const USERS: [(&str, &str, [&str; 2]); 3] = [
     ("cluster.x-k8s.io", "machinedeployments", WORKERS),
@@ -166,11 +170,12 @@ async fn has_contents(call: &ActionCall<'_>, owner: &Value, revision: &Value) ->
     Ok(true)
 }
 
-/// Returns group, kind and plural of a copy; `None` if the revision has none.
+/// Returns group, kind and plural of a copy; `None` if the revision has no copy of a template.
 fn kind_of(copy: &Value) -> Option<(&str, &str, String)> {
     let (kind, api_version) = (text(copy, "kind")?, text(copy, "apiVersion")?);
-    let (group, _) = api_version.rsplit_once('/').unwrap_or(("", api_version));
-    Some((group, kind, format!("{}s", kind.to_lowercase())))
+    let (group, _) = api_version.rsplit_once('/')?;
+    let is_template = GROUPS.contains(&group) && kind.ends_with("Template");
+    is_template.then(|| (group, kind, format!("{}s", kind.to_lowercase())))
 }
 
 /// Returns the annotation of a MachineDeployment with the revision of the template of a reference.
@@ -295,6 +300,27 @@ mod tests {
         assert!(why.contains("spec.topology.workers.machineDeployments[name=blue]"), "{why}");
         assert!(why.contains("Cluster c"), "{why}");
         assert_eq!(topology(&json!({"metadata": {"labels": {}}})), None);
+    }
+
+    #[test]
+    fn iz_13_a_rollback_writes_copies_of_templates_and_of_no_other_kind() {
+        let plural = |api_version: &str, kind: &str| {
+            let copy = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}});
+            kind_of(&copy).map(|(_, _, plural)| plural)
+        };
+        let infrastructure = "infrastructure.cluster.x-k8s.io/v1beta2";
+        let found = plural(infrastructure, "OpenStackMachineTemplate");
+        assert_eq!(found.as_deref(), Some("openstackmachinetemplates"));
+        let found = plural("bootstrap.cluster.x-k8s.io/v1beta2", "KubeadmConfigTemplate");
+        assert_eq!(found.as_deref(), Some("kubeadmconfigtemplates"));
+        for (api_version, kind) in [
+            ("rbac.authorization.k8s.io/v1", "RoleBinding"),
+            ("v1", "Secret"),
+            (infrastructure, "OpenStackMachine"),
+            ("example.org/v1", "KubeadmConfigTemplate"),
+        ] {
+            assert_eq!(plural(api_version, kind), None, "{kind}");
+        }
     }
 
     #[test]
