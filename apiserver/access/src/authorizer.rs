@@ -124,6 +124,14 @@ pub struct Rules {
     pub unknown: String,
 }
 
+impl Rules {
+    /// Returns the rules of an authorizer of this name that cannot list them.
+    fn unlisted(name: &str) -> Self {
+        let of = if name.is_empty() { "an authorizer".to_owned() } else { format!("the authorizer {name}") };
+        Self { rules: Vec::new(), unknown: format!("{of} answers questions and lists no rules") }
+    }
+}
+
 /// Source of decisions whether a user may make a request.
 #[async_trait]
 pub trait Authorizer: Send + Sync + std::fmt::Debug + 'static {
@@ -151,9 +159,9 @@ pub trait Authorizer: Send + Sync + std::fmt::Debug + 'static {
         ""
     }
 
-    /// Returns all rules of a user in a namespace. An authorizer that cannot list rules says so.
+    /// Returns all rules of a user in a namespace. An authorizer that cannot list rules says so, with its name.
     async fn rules(&self, _user: &User, _namespace: &str) -> Rules {
-        Rules { rules: Vec::new(), unknown: "an authorizer answers questions and lists no rules".to_owned() }
+        Rules::unlisted(self.name())
     }
 }
 
@@ -193,15 +201,15 @@ impl Authorizer for Chain {
     }
 
     async fn rules(&self, user: &User, namespace: &str) -> Rules {
-        let mut all = Rules::default();
+        let (mut all, mut reasons) = (Vec::new(), Vec::new());
         for authorizer in &self.0 {
             let Rules { rules, unknown } = authorizer.rules(user, namespace).await;
-            all.rules.extend(rules);
+            all.extend(rules);
             if !unknown.is_empty() {
-                all.unknown = unknown;
+                reasons.push(unknown);
             }
         }
-        all
+        Rules { rules: all, unknown: reasons.join(", ") }
     }
 }
 
@@ -333,6 +341,31 @@ mod tests {
             assert_eq!(each, [vec![no("")], chain].concat());
             assert_eq!(answers.verdict, block(outer.judge(&Attributes::default())), "{each:?}");
         }
+    }
+
+    #[test]
+    fn iz_40_an_incomplete_list_names_each_authorizer_that_lists_no_rules() {
+        #[derive(Debug)]
+        struct Named(&'static str);
+
+        #[async_trait]
+        impl Authorizer for Named {
+            async fn authorize(&self, _: &Attributes) -> Decision {
+                Decision::Allow
+            }
+
+            fn name(&self) -> &str {
+                self.0
+            }
+        }
+
+        let local: Arc<dyn Authorizer> = Arc::new(crate::policy::LocalPolicy::default());
+        let chain = Chain(vec![Arc::new(Named("Host")), local, Arc::new(Named("Webhook/a"))]);
+        let Rules { rules, unknown } = block(chain.rules(&User::authenticated("alice", []), "team"));
+        assert!(!rules.is_empty());
+        let expected = "the authorizer Host answers questions and lists no rules, the authorizer Webhook/a answers \
+            questions and lists no rules";
+        assert_eq!(unknown, expected);
     }
 
     #[test]

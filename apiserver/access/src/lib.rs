@@ -8,6 +8,8 @@ mod authenticator;
 mod authorizer;
 mod certificate;
 mod certificate_key;
+mod clock_correction;
+mod in_flight;
 mod masters;
 mod network;
 mod peer;
@@ -27,6 +29,8 @@ pub use authenticator::{
 pub use authorizer::{Attributes, Authorizer, Chain, Decision, OfRealm, Rule, Rules, Verdict};
 pub use certificate::{Clock, PeerCertificate, ReloadablePools};
 pub use certificate_key::rsa_key_bits;
+pub use clock_correction::{CLOCK, ClockCorrection};
+pub use in_flight::{InFlight, InFlightPermit, Overloaded};
 pub use masters::SystemMasters;
 pub use network::{Network, NotANetwork};
 pub use peer::{CertificatePools, Peer, PeerIdentity, PoolError};

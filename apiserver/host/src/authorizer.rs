@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use apiserver_access::{Answers, Attributes, Authorizer, Decision};
+use apiserver_access::{Answers, Attributes, Authorizer, Decision, InFlight, Overloaded};
 use async_trait::async_trait;
 use k8s_openapi::api::authorization::v1::{
     FieldSelectorAttributes, LabelSelectorAttributes, NonResourceAttributes, ResourceAttributes,
@@ -12,7 +12,6 @@ use kube::api::PostParams;
 use kube::{Api, Client};
 
 use crate::health::HostHealth;
-use crate::in_flight::{InFlight, Overloaded};
 use crate::retry;
 use crate::ttl_cache::TtlCache;
 

@@ -62,6 +62,8 @@ pub(crate) enum Outbox {
     Events,
     /// Copies of Secrets of clusters.
     Secrets,
+    /// Provisional namespaces.
+    Namespaces,
 }
 
 impl Outbox {
@@ -70,6 +72,7 @@ impl Outbox {
         match self {
             Self::Events => "events",
             Self::Secrets => "secrets",
+            Self::Namespaces => "namespaces",
         }
     }
 }
@@ -116,7 +119,7 @@ impl HostMetrics {
     }
 
     fn register_outbox(&self, registry: &mut Registry) {
-        for outbox in [Outbox::Events, Outbox::Secrets] {
+        for outbox in [Outbox::Events, Outbox::Secrets, Outbox::Namespaces] {
             self.set_outbox(outbox, Backlog::default());
         }
         registry.register(
@@ -131,7 +134,8 @@ impl HostMetrics {
         );
         registry.register(
             "capstan_host_outbox_refused",
-            "Secrets that the host cluster refuses now, and Events that it has refused since the start of the process",
+            "Secrets and namespaces that the host cluster refuses now, and Events that it has refused since the start of the \
+             process",
             self.outbox_refused.clone(),
         );
     }

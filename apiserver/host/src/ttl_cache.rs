@@ -53,6 +53,14 @@ impl<K: Clone + Eq + Hash, V: Clone> TtlCache<K, V> {
         Some(entry.value.clone())
     }
 
+    /// Removes the value of a key.
+    pub(crate) fn remove(&self, key: &K) {
+        let mut entries = self.lock();
+        if let Some(old) = entries.by_key.remove(key) {
+            entries.order.remove(&old.used);
+        }
+    }
+
     pub(crate) fn insert(&self, key: K, value: V) {
         let mut guard = self.lock();
         let entries = &mut *guard;
@@ -93,7 +101,9 @@ mod tests {
         for number in 0..100 {
             cache.insert("a", number);
         }
+        cache.remove(&"a");
+        assert_eq!(cache.get(&"a"), None);
         let entries = cache.lock();
-        assert_eq!((entries.by_key.len(), entries.order.len()), (2, 2));
+        assert_eq!((entries.by_key.len(), entries.order.len()), (1, 1));
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! audit id → request info → refuse at shutdown → check the origin → authenticate → impersonate → authorize
-//!   → queue → refuse without storage → read body → deadline → handler → compress → metrics, audit log
+//!   → queue → refuse without storage → refuse in a provisional namespace → read body → deadline → handler → compress
+//!   → metrics, audit log
 //! ```
 //!
 //! A request to the token endpoint proves its right by a token in its body, and leaves the chain before authentication.
@@ -26,7 +27,7 @@ use crate::filters::impersonation::Acting;
 use crate::filters::limits::Admission;
 use crate::filters::{
     admission as admission_filter, audit_id, authentication, authorization, availability, cross_origin,
-    impersonation, limits,
+    impersonation, limits, provisional,
 };
 use crate::handlers::execution::{self, Served};
 use crate::lifecycle::random_fraction;
@@ -53,7 +54,7 @@ where
     let started = Instant::now();
     let audit_id = audit_id::of(request.headers());
     let query = Query::parse(request.uri().query().unwrap_or_default());
-    let name = selected_name(&query);
+    let name = query.selected_name();
     let info =
         RequestInfo::resolve(request.method(), request.uri().path(), query.flag("watch"), name.as_deref());
     let (version, head_only) = (request.version(), request.method() == http::Method::HEAD);
@@ -271,6 +272,7 @@ where
     scope.waited(started.elapsed());
     availability::check(server, &info, &query, proxied)?;
     availability::check_certificate(connection, &info)?;
+    provisional::check(server, &info, proxied)?;
     let body = body::read(incoming).await?;
     let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     scope.record_body(&info, content_type.unwrap_or_default(), &body);
@@ -322,7 +324,7 @@ async fn traced_decision(scope: &RequestScope, deciding: impl Future<Output = De
     let begun = span.is_recorded().then(SystemTime::now);
     let decided = span.around(deciding).await;
     if let Some(begun) = begun {
-        span.step("authorization", begun);
+        span.step_with("authorization", begun, ("capstan.authorizer", decided.authorizer().to_owned()));
     }
     decided
 }
@@ -342,13 +344,4 @@ fn close_connection_if_due(server: &ApiServer, connection: &Connection, version:
         }
         connection.close.cancel();
     }
-}
-
-/// Returns the one name that a field selector requests, so that a permission for that name is enough.
-fn selected_name(query: &Query) -> Option<String> {
-    let mut terms = query.text("fieldSelector").split(',');
-    terms.find_map(|term| {
-        let (path, value) = term.split_once("==").or_else(|| term.split_once('='))?;
-        (path == "metadata.name").then(|| value.to_owned())
-    })
 }

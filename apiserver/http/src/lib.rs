@@ -11,6 +11,7 @@ mod filters;
 mod flow_control;
 mod handlers;
 mod in_process;
+mod known_host;
 mod lifecycle;
 mod observe;
 mod request;
@@ -21,11 +22,13 @@ mod token_endpoint;
 
 pub use apiserver_executor::Supervisor;
 pub use chain::handle;
+pub use connection::handshake_budget::HandshakeBudget;
 pub use connection::listener::serve;
 pub use connection::tls::{NamedCertificate, ReloadableTls, TlsMaterial};
 pub use documents::{Identity, IssuerDocuments};
 pub use download_endpoint::{Download, DownloadEndpoint};
 pub use in_process::InProcess;
+pub use known_host::KnownHost;
 pub use observe::audit::{
     AuditBackend, AuditChain, AuditFile, AuditLog, ChainKey, ChainLink, ChainedLine, CheckpointSink, Level,
     Policy, QueueRoom, RoomPart, Stage,

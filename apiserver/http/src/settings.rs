@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::documents::IssuerDocuments;
 use crate::download_endpoint::DownloadEndpoint;
 use crate::flow_control::FlowControl;
+use crate::known_host::KnownHost;
 use crate::observe::audit::AuditLog;
 use crate::token_endpoint::TokenEndpoint;
 
@@ -45,6 +46,8 @@ pub struct Settings {
     /// True if requests through a host cluster have seats of their own, so that neither endpoint delays the other. The
     /// numbers above are then those of both together.
     pub has_host: bool,
+    /// Host cluster that names users of requests on the direct endpoint. Default: none.
+    pub host: Option<Arc<dyn KnownHost>>,
     /// Audit log, if there is one.
     pub audit: Option<AuditLog>,
     /// Fraction of the requests over HTTP/2 after which the connection is closed, so that clients spread over servers
@@ -85,6 +88,7 @@ impl Default for Settings {
             reads_at_once: READS_AT_ONCE,
             writes_at_once: WRITES_AT_ONCE,
             has_host: false,
+            host: None,
             audit: None,
             goaway_chance: 0.0,
             requires_use: false,

@@ -1,23 +1,27 @@
-//! Tests of requests and watches whose client certificate lapses while the connection is open.
+//! Tests of requests and watches whose client certificate lapses while the connection is open, of machines that lose their
+//! permissions, and of users whose host cluster is replaced.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod server;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use apiserver_access::{CertificatePools, PeerCertificate, ReloadablePools, Revocations};
-use apiserver_http::{Connection, ResponseBody};
+use apiserver_access::{
+    Attributes, Authorizer, CertificatePools, Chain, Decision, LocalPolicy, PeerCertificate, Realm,
+    ReloadablePools, Revocations, User,
+};
+use apiserver_http::{Connection, KnownHost, ResponseBody, Settings};
 use bytes::Bytes;
 use http::header::{CONNECTION, RETRY_AFTER};
 use http::{Request, Response, Version};
 use http_body_util::{BodyExt, Empty};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
 use rustls::pki_types::UnixTime;
-use server::Server;
+use server::{Server, Setup};
 
 const GADGETS: &str = "/apis/toys.example.com/v1/namespaces/default/gadgets";
 
@@ -119,4 +123,79 @@ async fn a_watch_ends_within_a_minute_after_its_certificate_lapses() {
     assert!(!ends_within(Duration::from_secs(50)).await, "a valid certificate ends nothing");
     is_over.store(true, Ordering::Relaxed);
     assert!(ends_within(Duration::from_secs(60)).await);
+}
+
+/// Authorizer with one decision about all requests.
+#[derive(Debug)]
+struct Always(Arc<Mutex<Decision>>);
+
+#[async_trait::async_trait]
+impl Authorizer for Always {
+    async fn authorize(&self, _: &Attributes) -> Decision {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+#[tokio::test]
+async fn iz_31_a_watch_of_a_machine_ends_within_a_minute_after_its_permission() {
+    let decision = Arc::new(Mutex::new(Decision::Allow));
+    let decide = |new: Decision| *decision.lock().unwrap() = new;
+    let always: Arc<dyn Authorizer> = Arc::new(Always(Arc::clone(&decision)));
+    let authorizer = Arc::new(Chain(vec![Arc::new(LocalPolicy::default()), always]));
+    let server = Server::start_with(Setup { authorizer, ..Setup::default() }).await;
+    for (realm, ends) in [(Realm::Machine, true), (Realm::Own, false)] {
+        decide(Decision::Allow);
+        let user = User::authenticated("system:machine:default:m", []).in_realm(realm.clone());
+        let path = format!("{GADGETS}?watch=true");
+        let answer = server.as_user(user).request("GET", &path, &[], "").await;
+        assert_eq!(answer.status(), 200);
+        let mut body = answer.into_body();
+        let mut ends_within = async |seconds| {
+            let rest = async { while body.frame().await.is_some() {} };
+            tokio::time::timeout(Duration::from_secs(seconds), rest).await.is_ok()
+        };
+        tokio::time::pause();
+        assert!(!ends_within(50).await, "{realm:?}: the permission holds");
+        decide(Decision::Error("the store does not answer".to_owned()));
+        assert!(!ends_within(120).await, "{realm:?}: nothing says that the permission has ended");
+        decide(Decision::Deny("the Machine does not exist any more".to_owned()));
+        assert_eq!(ends_within(60).await, ends, "{realm:?}");
+        tokio::time::resume();
+    }
+}
+
+/// Host cluster that is the known one until the flag is set.
+#[derive(Debug)]
+struct ReplacedHost(Arc<AtomicBool>);
+
+impl KnownHost for ReplacedHost {
+    fn is_known(&self) -> bool {
+        !self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[tokio::test]
+async fn c5_a_watch_of_a_host_user_ends_within_a_minute_after_another_cluster_answers() {
+    for (realm, ends) in [(Realm::Host, true), (Realm::Own, false)] {
+        let is_replaced = Arc::new(AtomicBool::new(false));
+        let settings =
+            Settings { host: Some(Arc::new(ReplacedHost(Arc::clone(&is_replaced)))), ..Settings::default() };
+        let always = Always(Arc::new(Mutex::new(Decision::Allow)));
+        let authorizer = Arc::new(Chain(vec![Arc::new(LocalPolicy::default()), Arc::new(always)]));
+        let server = Server::start_with(Setup { settings, authorizer, ..Setup::default() }).await;
+        let user = User::authenticated("alice", []).in_realm(realm.clone());
+        let path = format!("{GADGETS}?watch=true");
+        let answer = server.as_user(user).request("GET", &path, &[], "").await;
+        assert_eq!(answer.status(), 200);
+        let mut body = answer.into_body();
+        let mut ends_within = async |seconds| {
+            let rest = async { while body.frame().await.is_some() {} };
+            tokio::time::timeout(Duration::from_secs(seconds), rest).await.is_ok()
+        };
+        tokio::time::pause();
+        assert!(!ends_within(120).await, "{realm:?}: the host is the known one");
+        is_replaced.store(true, Ordering::Relaxed);
+        assert_eq!(ends_within(60).await, ends, "{realm:?}");
+        tokio::time::resume();
+    }
 }

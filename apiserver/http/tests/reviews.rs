@@ -4,8 +4,11 @@
 mod server;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use apiserver_access::{Attributes, Authorizer, Chain, Decision, IDENTITY_STALE, LocalPolicy, Realm, User};
+use apiserver_access::{
+    Attributes, Authorizer, Chain, Decision, IDENTITY_STALE, LocalPolicy, Realm, User, Verdict,
+};
 use apiserver_http::{AuditFile, AuditLog, Settings};
 use serde_json::{Value, json};
 use server::{DELEGATOR, REVIEWER, Server, Setup};
@@ -297,6 +300,40 @@ async fn authorizers_get_the_selectors_of_a_review() {
     }
 }
 
+/// Authorizer that allows `get` by a copy.
+#[derive(Debug)]
+struct Copied;
+
+#[async_trait::async_trait]
+impl Authorizer for Copied {
+    async fn authorize(&self, attributes: &Attributes) -> Decision {
+        self.judge(attributes).await.decision
+    }
+
+    async fn judge(&self, attributes: &Attributes) -> Verdict {
+        let is_read = attributes.verb == "get";
+        let decision = if is_read { Decision::Allow } else { Decision::NoOpinion(String::new()) };
+        let age = Some(Duration::from_secs(75));
+        Verdict { age, ..Verdict::new((decision, String::new()), "HostMirror") }
+    }
+}
+
+#[tokio::test]
+async fn iz_40_a_review_has_the_age_of_the_data_that_allow() {
+    let authorizer: Arc<dyn Authorizer> =
+        Arc::new(Chain(vec![Arc::new(LocalPolicy::default()), Arc::new(Copied)]));
+    let server = Server::start_with(Setup { authorizer, ..Setup::default() }).await.seen_by("bob", &[]);
+    let path = format!("{AUTHORIZATION}/selfsubjectaccessreviews");
+    let ask = |verb: &str| {
+        json!({"spec": {"resourceAttributes":
+            {"namespace": "default", "verb": verb, "resource": "gadgets"}}})
+    };
+    let (code, answer) = server.post(&path, &ask("get")).await;
+    let text = "decided by the permissions that the host cluster had 75 s ago";
+    assert_eq!((code, &answer["status"]), (201, &json!({"allowed": true, "evaluationError": text})));
+    assert_eq!(server.post(&path, &ask("list")).await.1["status"], json!({"allowed": false}));
+}
+
 #[tokio::test]
 async fn impersonation_requires_permission() {
     let server = Server::start().await;
@@ -304,6 +341,7 @@ async fn impersonation_requires_permission() {
         ("impersonate-user", "bob"),
         ("impersonate-group", "a"),
         ("impersonate-group", "system:capstan:controllers"),
+        ("impersonate-group", "system:machines"),
         ("impersonate-uid", "1"),
         ("impersonate-extra-foo%2fbar", "x"),
         ("impersonate-extra-authentication.kubernetes.io%2fcredential-id", "JTI=1"),

@@ -4,9 +4,11 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use apiserver_access::InFlight;
+use apiserver_http::HandshakeBudget;
 use bytes::Bytes;
 use controllers_reconcilers::bootstrap_data::{Delivery, IDENTITY, deliver};
 use controllers_runtime::{ControllerContext, UserDataSource};
@@ -31,8 +33,15 @@ use crate::pki::{self, Authority};
 /// Time limit of a connection: a document is sent in less than a second.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Maximum number of open connections. A machine has one, for a moment.
+/// Maximum number of connections that are served at once. A machine has one, for a moment.
 const CONNECTIONS: usize = 256;
+
+/// Maximum number of them from one address: a router can hide the machines of many clusters behind its address, and must
+/// leave room for others.
+const OF_ONE_ADDRESS: usize = 64;
+
+/// Maximum number of connections that wait, for two seconds at most. Others are closed, and the machines try again.
+const WAITING: usize = 256;
 
 /// Pause after a failure to listen, to accept or to publish the address.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -87,31 +96,35 @@ impl BootstrapDataListener {
             tracing::warn!(%error, "the address for bootstrap data is not published; retrying");
             tokio::time::sleep(PAUSE).await;
         }
-        let listener = loop {
+        let listener = self.bind().await;
+        tracing::info!(listen = %self.listen, url = self.url, "serving bootstrap data");
+        let in_flight = Arc::new(InFlight::new(CONNECTIONS, OF_ONE_ADDRESS, WAITING));
+        let (mut connections, mut budget) = (JoinSet::new(), HandshakeBudget::default());
+        loop {
+            while connections.try_join_next().is_some() {}
+            match listener.accept().await {
+                Ok((stream, from)) if budget.admits(from.ip(), Instant::now()) => {
+                    let acceptor = TlsAcceptor::from(Arc::clone(&self.tls));
+                    let serving = Box::pin(connection(context.clone(), acceptor, stream, from.ip()));
+                    connections.spawn(bounded(Arc::clone(&in_flight), from.ip(), serving));
+                }
+                Ok((_, address)) => {
+                    tracing::debug!(%address, "connection closed: its address has opened too many");
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot accept a machine's connection; retrying");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+        }
+    }
+
+    async fn bind(&self) -> TcpListener {
+        loop {
             match TcpListener::bind(self.listen).await {
                 Ok(listener) => break listener,
                 Err(error) => {
                     tracing::warn!(%error, listen = %self.listen, "cannot listen for machines; retrying");
-                    tokio::time::sleep(PAUSE).await;
-                }
-            }
-        };
-        tracing::info!(listen = %self.listen, url = self.url, "serving bootstrap data");
-        let mut connections = JoinSet::new();
-        loop {
-            while connections.len() >= CONNECTIONS || connections.try_join_next().is_some() {
-                if connections.len() >= CONNECTIONS {
-                    connections.join_next().await;
-                }
-            }
-            match listener.accept().await {
-                Ok((stream, from)) => {
-                    let acceptor = TlsAcceptor::from(Arc::clone(&self.tls));
-                    let serving = connection(context.clone(), acceptor, stream, from.ip());
-                    connections.spawn(tokio::time::timeout(LIMIT, serving));
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a machine's connection; retrying");
                     tokio::time::sleep(PAUSE).await;
                 }
             }
@@ -134,6 +147,16 @@ impl BootstrapDataListener {
         let params = PatchParams::apply(IDENTITY).force();
         api.patch(UserDataSource::NAME, &params, &Patch::Apply(&address)).await.map(drop)
     }
+}
+
+/// Serves a connection as soon as there is room for it. Closes it if there is none, and at the time limit.
+async fn bounded(in_flight: Arc<InFlight>, from: IpAddr, serving: impl Future<Output = ()>) {
+    let source = InFlight::source(Some(from));
+    let Ok(_permit) = in_flight.enter(&source).await else {
+        tracing::debug!(%from, "connection closed: too many are open");
+        return;
+    };
+    let _ = tokio::time::timeout(LIMIT, serving).await;
 }
 
 async fn connection(context: ControllerContext, acceptor: TlsAcceptor, stream: TcpStream, from: IpAddr) {

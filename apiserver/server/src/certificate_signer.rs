@@ -30,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 use crate::authorities::{AuthorityStore, Known};
 use crate::certificate_uses::Use;
 use crate::machines;
+use crate::recorded_time::refusal_to_sign;
 use renewal::Requester;
 use request::{Request, Step};
 
@@ -122,13 +123,16 @@ impl CertificateSigner {
         }
     }
 
-    /// Returns the certificate; `None` while the CAs are unknown.
+    /// Returns the certificate; `None` while the CAs are unknown, or the clock is known to be behind. Another replica may sign.
     async fn issue(
         &self,
         api: &Api<CertificateSigningRequest>,
         request: &CertificateSigningRequest,
         signer: request::Signer,
     ) -> anyhow::Result<Option<String>> {
+        if refusal_to_sign().is_some() {
+            return Ok(None);
+        }
         let Some(authorities) = self.known.borrow().authorities.clone() else { return Ok(None) };
         let parsed = Request::parse(request, signer)?;
         let authority = authorities.signer(signer.purpose(), &self.data)?;

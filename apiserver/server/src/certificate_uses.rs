@@ -13,6 +13,8 @@ use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::api::PostParams;
 use kube::{Api, Client};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -126,13 +128,21 @@ pub(crate) struct CertificateUses(mpsc::Sender<Use>);
 pub(crate) struct Recorded {
     uses: mpsc::Receiver<Use>,
     store: AuthorityStore,
+    /// Time of the last use of a certificate for emergencies. Unit: seconds since 1970; 0 before the first.
+    last_emergency: Gauge,
 }
 
 impl CertificateUses {
-    /// Creates an observer, and the other end of it.
-    pub(crate) fn new(store: AuthorityStore) -> (Arc<Self>, Recorded) {
+    /// Creates an observer, and the other end of it, with its metric in a registry.
+    pub(crate) fn new(store: AuthorityStore, metrics: &mut Registry) -> (Arc<Self>, Recorded) {
         let (sender, uses) = mpsc::channel(MOST_WAITING);
-        (Arc::new(Self(sender)), Recorded { uses, store })
+        let last_emergency = Gauge::default();
+        metrics.register(
+            "capstan_break_glass_last_use_timestamp_seconds",
+            "Time of the last use of a certificate of --break-glass at this server since the start of the process",
+            last_emergency.clone(),
+        );
+        (Arc::new(Self(sender)), Recorded { uses, store, last_emergency })
     }
 }
 
@@ -151,12 +161,15 @@ impl Recorded {
         let (mut announced, mut recorded) = (HashSet::new(), HashMap::new());
         let mut cleaned = 0;
         while let Some(Some(used)) = shutdown.run_until_cancelled(self.uses.recv()).await {
+            let now = used.last_used.unwrap_or_default();
+            if used.reason.is_some() {
+                self.last_emergency.set(now);
+            }
             if let Some(reason) = used.reason.as_deref().filter(|_| !announced.contains(&used.fingerprint))
                 && announce(&api, &used, reason).await
             {
                 announced.insert(used.fingerprint.clone());
             }
-            let now = used.last_used.unwrap_or_default();
             let is_due =
                 |last: Option<&i64>| last.is_none_or(|last| now.saturating_sub(*last) >= RECORD_INTERVAL);
             if !is_due(recorded.get(&used.fingerprint)) {

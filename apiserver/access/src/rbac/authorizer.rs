@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 
+use super::policy::Counted;
 use super::snapshot::Snapshot;
 use crate::answers::Answers;
 use crate::authorizer::{Attributes, Authorizer, Decision, Rules, Verdict};
@@ -23,10 +24,27 @@ const UNREAD: &str = "roles and bindings have not been read yet; retry after a s
 #[derive(Debug, Default)]
 pub struct RbacAuthorizer {
     /// `None` until the roles and bindings have been read.
-    snapshot: ArcSwapOption<Snapshot>,
+    snapshot: Arc<ArcSwapOption<Snapshot>>,
+    counted: Counted,
 }
 
 impl RbacAuthorizer {
+    /// Returns the authorizer that decides by the bindings in the store alone. It shares the snapshot.
+    #[must_use]
+    pub fn of_stored_bindings(&self) -> Self {
+        self.counting(Counted::Stored)
+    }
+
+    /// Returns the authorizer that decides by the roles in projects of Keystone alone. It shares the snapshot.
+    #[must_use]
+    pub fn of_projects(&self) -> Self {
+        self.counting(Counted::OfProjects)
+    }
+
+    fn counting(&self, counted: Counted) -> Self {
+        Self { snapshot: Arc::clone(&self.snapshot), counted }
+    }
+
     /// Replaces the snapshot, from the next request on.
     pub fn set(&self, snapshot: Snapshot) {
         self.snapshot.store(Some(Arc::new(snapshot)));
@@ -47,11 +65,11 @@ impl Authorizer for RbacAuthorizer {
     async fn judge(&self, attributes: &Attributes) -> Verdict {
         // Bindings give nothing to the server's own identities: their permissions are constant.
         if attributes.user.controller_identity().is_some() {
-            return Verdict::new((Decision::NoOpinion(String::new()), String::new()), NAME);
+            return Verdict::new((Decision::NoOpinion(String::new()), String::new()), self.name());
         }
         match &*self.snapshot.load() {
-            Some(snapshot) => snapshot.judge(attributes),
-            None => Verdict::new((Decision::Error(UNREAD.to_owned()), String::new()), NAME),
+            Some(snapshot) => snapshot.judge(attributes, self.counted),
+            None => Verdict::new((Decision::Error(UNREAD.to_owned()), String::new()), self.name()),
         }
     }
 
@@ -61,13 +79,13 @@ impl Authorizer for RbacAuthorizer {
             return Answers::explained(verdict, "bindings give nothing to the server's own identities");
         }
         match &*self.snapshot.load() {
-            Some(snapshot) => Answers::explained(verdict, snapshot.explain(attributes).1),
+            Some(snapshot) => Answers::explained(verdict, snapshot.explain_by(attributes, self.counted).1),
             None => Answers::one(verdict),
         }
     }
 
     fn name(&self) -> &'static str {
-        NAME
+        if self.counted == Counted::OfProjects { OF_PROJECTS } else { NAME }
     }
 
     async fn rules(&self, user: &User, namespace: &str) -> Rules {
@@ -76,8 +94,8 @@ impl Authorizer for RbacAuthorizer {
         }
         match &*self.snapshot.load() {
             Some(snapshot) => Rules {
-                rules: snapshot.rules(user, namespace),
-                unknown: snapshot.missing_roles(user, namespace),
+                rules: snapshot.rules_by(user, namespace, self.counted),
+                unknown: snapshot.missing_roles_by(user, namespace, self.counted),
             },
             None => Rules { rules: Vec::new(), unknown: UNREAD.to_owned() },
         }
@@ -144,5 +162,40 @@ mod tests {
             assert_eq!((&answer.authorizer, &answers.verdict), (&verdict.authorizer, &verdict));
             assert_eq!(block(authorizer.explain(&attributes(verb))), (verdict.decision, verdict.reason));
         }
+    }
+
+    #[test]
+    fn iz_01_the_authorizers_of_stored_bindings_and_of_projects_share_one_snapshot() {
+        let all = RbacAuthorizer::default();
+        let (stored, of_projects) = (all.of_stored_bindings(), all.of_projects());
+        let in_no_project =
+            "the namespace \"team\" is in no project in which the user has a role that counts";
+        let user = attributes("get").user;
+        for (bindings, by_stored, by_projects) in [
+            (vec![binding("b", false), binding("p", true)], true, true),
+            (vec![binding("b", false)], true, false),
+            (vec![binding("p", true)], false, true),
+            (vec![], false, false),
+        ] {
+            all.set(snapshot(bindings));
+            for (authorizer, name, expected) in
+                [(&stored, "RBAC", by_stored), (&of_projects, "Keystone", by_projects)]
+            {
+                let verdict = block(authorizer.judge(&attributes("get")));
+                assert_eq!((verdict.decision == Decision::Allow, &*verdict.authorizer), (expected, name));
+                assert_eq!(block(authorizer.rules(&user, "team")).rules.is_empty(), !expected, "{name}");
+                let answers = block(authorizer.answers(&attributes("get")));
+                let [answer] = answers.each.as_slice() else { panic!("{answers:?}") };
+                let is_of_projects = answer.why() == in_no_project;
+                assert_eq!(is_of_projects, name == "Keystone" && !expected, "{answer:?}");
+            }
+        }
+        all.set(snapshot(vec![binding("p", true)]));
+        let answers = block(of_projects.answers(&attributes("list")));
+        let why = "no rule of the user's roles in the project of the namespace \"team\" allows it: ClusterRole \"view\"";
+        assert_eq!(answers.each[0].why(), why);
+        let everywhere = Attributes { namespace: String::new(), ..attributes("get") };
+        let answers = block(of_projects.answers(&everywhere));
+        assert_eq!(answers.each[0].why(), "roles in projects count in the namespaces of these projects only");
     }
 }

@@ -78,3 +78,26 @@ pub struct Policy {
     /// RoleBindings and ClusterRoleBindings.
     pub bindings: Vec<Binding>,
 }
+
+/// Bindings that count for a decision.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Counted {
+    /// All.
+    #[default]
+    All,
+    /// Those in the store.
+    Stored,
+    /// Those that roles in projects of Keystone make.
+    OfProjects,
+}
+
+impl Counted {
+    /// Returns true if a binding counts.
+    pub(super) fn has(self, binding: &Binding) -> bool {
+        match self {
+            Self::All => true,
+            Self::Stored => !binding.of_project,
+            Self::OfProjects => binding.of_project,
+        }
+    }
+}

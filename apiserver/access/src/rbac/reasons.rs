@@ -100,6 +100,23 @@ impl<'a> Refusal<'a> {
     }
 }
 
+/// Returns why the roles of a user in the project of a namespace do not allow a request. `roles` are the bindings that they
+/// make.
+pub(super) fn refusal_of_projects<'a>(namespace: &str, roles: impl Iterator<Item = &'a Binding>) -> String {
+    if namespace.is_empty() {
+        return "roles in projects count in the namespaces of these projects only".to_owned();
+    }
+    let roles: Vec<String> =
+        roles.take(MOST).map(|binding| format!("ClusterRole {:?}", binding.role.name)).collect();
+    if roles.is_empty() {
+        return format!(
+            "the namespace {namespace:?} is in no project in which the user has a role that counts"
+        );
+    }
+    let roles = roles.join("; ");
+    format!("no rule of the user's roles in the project of the namespace {namespace:?} allows it: {roles}")
+}
+
 /// Formats a rule in upstream's form.
 pub(super) fn shown(rule: &Rule) -> String {
     let fields = [

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::authorizer::{NAME, OF_PROJECTS};
 use super::index::{Place, SubjectIndex};
-use super::policy::{Binding, Policy};
-use super::reasons::{Refusal, not_found, reason, shown};
+use super::policy::{Binding, Counted, Policy};
+use super::reasons::{Refusal, not_found, reason, refusal_of_projects, shown};
 use crate::authorizer::{Attributes, Decision, Rule, Verdict};
 use crate::user::{Realm, User};
 
@@ -55,13 +55,13 @@ impl Snapshot {
     }
 
     /// Returns the decision about a request with its origin: a stored binding, or a role in a project of Keystone.
-    pub(super) fn judge(&self, attributes: &Attributes) -> Verdict {
-        match self.allowing(attributes, |_| true) {
+    pub(super) fn judge(&self, attributes: &Attributes, counted: Counted) -> Verdict {
+        match self.allowing(attributes, counted, |_| true) {
             Some((place, binding, _)) => {
                 let origin = if binding.of_project { OF_PROJECTS } else { NAME };
                 Verdict::new((Decision::Allow, reason(binding, place.subject)), origin)
             }
-            None => Verdict::new((self.not_allowed(attributes), String::new()), NAME),
+            None => Verdict::new((self.not_allowed(attributes, counted), String::new()), origin(counted)),
         }
     }
 
@@ -74,65 +74,82 @@ impl Snapshot {
     /// Returns the decision about a request, with a reason for people to read: the rule that allows it, or the bindings of
     /// the user.
     pub fn explain(&self, attributes: &Attributes) -> (Decision, String) {
-        match self.allowing(attributes, |_| true) {
+        self.explain_by(attributes, Counted::All)
+    }
+
+    /// The same by a part of the bindings.
+    pub(super) fn explain_by(&self, attributes: &Attributes, counted: Counted) -> (Decision, String) {
+        match self.allowing(attributes, counted, |_| true) {
             Some((place, binding, rule)) => {
                 let why = format!("{}, by the rule {}", reason(binding, place.subject), shown(rule));
                 (Decision::Allow, why)
             }
-            None => (self.decide(attributes).0, self.refusal(attributes)),
+            None => (self.not_allowed(attributes, counted), self.refusal(attributes, counted)),
         }
     }
 
     fn decide_by(&self, attributes: &Attributes, counts: impl Fn(&Rule) -> bool) -> (Decision, String) {
-        match self.allowing(attributes, counts) {
+        match self.allowing(attributes, Counted::All, counts) {
             Some((place, binding, _)) => (Decision::Allow, reason(binding, place.subject)),
-            None => (self.not_allowed(attributes), String::new()),
+            None => (self.not_allowed(attributes, Counted::All), String::new()),
         }
     }
 
     /// Returns the decision about a request that no rule allows.
-    fn not_allowed(&self, attributes: &Attributes) -> Decision {
-        if attributes.user.is_unscoped() {
+    fn not_allowed(&self, attributes: &Attributes, counted: Counted) -> Decision {
+        let is_unscoped = attributes.user.is_unscoped();
+        // Bindings say it, and a project has no role of such a user.
+        if is_unscoped && counted != Counted::OfProjects {
             return Decision::NoOpinion(format!("RBAC: {NO_SCOPE}"));
         }
-        let missing = self.missing_roles(&attributes.user, &attributes.namespace);
-        Decision::NoOpinion(if missing.is_empty() { missing } else { format!("RBAC: {missing}") })
+        let missing = self.missing_roles_by(&attributes.user, &attributes.namespace, counted);
+        let origin = origin(counted);
+        Decision::NoOpinion(if missing.is_empty() { missing } else { format!("{origin}: {missing}") })
     }
 
     /// Returns the first rule that counts and allows a request, with its binding and the subject in it.
     fn allowing<'a>(
         &'a self,
         attributes: &'a Attributes,
+        counted: Counted,
         counts: impl Fn(&Rule) -> bool,
     ) -> Option<(Place, &'a Binding, &'a Rule)> {
-        self.of(&attributes.user, &attributes.namespace).find_map(|(place, binding, rules)| {
+        self.of(&attributes.user, &attributes.namespace, counted).find_map(|(place, binding, rules)| {
             let mut rules = rules.iter().flat_map(|rules| rules.iter()).filter(|rule| counts(rule));
             rules.find(|rule| rule.allows(attributes)).map(|rule| (place, binding, rule))
         })
     }
 
     /// Returns why no binding allows a request.
-    fn refusal(&self, attributes: &Attributes) -> String {
+    fn refusal(&self, attributes: &Attributes, counted: Counted) -> String {
         let (user, namespace) = (&attributes.user, attributes.namespace.as_str());
         if user.is_unscoped() {
             return NO_SCOPE.to_owned();
         }
+        if counted == Counted::OfProjects {
+            return refusal_of_projects(namespace, self.of(user, namespace, counted).map(|(_, it, _)| it));
+        }
         let mut refusal = Refusal::in_namespace(namespace);
-        for (place, binding, rules) in self.of(user, namespace) {
+        for (place, binding, rules) in self.of(user, namespace, counted) {
             refusal.add(binding, place.subject, rules.is_some());
         }
         // The same user with a certificate of our own, to count the bindings that do not admit the host's users.
         let own = User { realm: Realm::Own, ..(**user).clone() };
-        refusal.left_out = self.of(&own, namespace).count().saturating_sub(self.of(user, namespace).count());
+        let count = |user: &User| self.of(user, namespace, counted).count();
+        refusal.left_out = count(&own).saturating_sub(count(user));
         refusal.text()
     }
 
     /// Returns all rules of a user in a namespace, each once. An empty namespace has those of the cluster alone.
     pub fn rules(&self, user: &User, namespace: &str) -> Vec<Rule> {
+        self.rules_by(user, namespace, Counted::All)
+    }
+
+    /// The same by a part of the bindings.
+    pub(super) fn rules_by(&self, user: &User, namespace: &str, counted: Counted) -> Vec<Rule> {
         let mut all: Vec<Rule> = Vec::new();
-        for rule in
-            self.of(user, namespace).filter_map(|(_, _, rules)| rules.as_ref()).flat_map(|it| it.iter())
-        {
+        let roles = self.of(user, namespace, counted).filter_map(|(_, _, rules)| rules.as_ref());
+        for rule in roles.flat_map(|it| it.iter()) {
             if !all.contains(rule) {
                 all.push(rule.clone());
             }
@@ -142,8 +159,13 @@ impl Snapshot {
 
     /// Returns the roles that bindings of the user refer to and that do not exist, as text; empty if there are none.
     pub fn missing_roles(&self, user: &User, namespace: &str) -> String {
+        self.missing_roles_by(user, namespace, Counted::All)
+    }
+
+    /// The same by a part of the bindings.
+    pub(super) fn missing_roles_by(&self, user: &User, namespace: &str, counted: Counted) -> String {
         let mut missing: Vec<String> = Vec::new();
-        for (_, binding, _) in self.of(user, namespace).filter(|(_, _, rules)| rules.is_none()) {
+        for (_, binding, _) in self.of(user, namespace, counted).filter(|(_, _, rules)| rules.is_none()) {
             let text = not_found(&binding.role);
             if !missing.contains(&text) {
                 missing.push(text);
@@ -152,17 +174,23 @@ impl Snapshot {
         if missing.len() > 1 { format!("[{}]", missing.join(", ")) } else { missing.concat() }
     }
 
-    /// Returns the bindings of a user: those of the cluster, then those of the namespace.
+    /// Returns the bindings of a user that count: those of the cluster, then those of the namespace.
     fn of<'a>(
         &'a self,
         user: &'a User,
         namespace: &str,
+        counted: Counted,
     ) -> impl Iterator<Item = (Place, &'a Binding, &'a RoleRules)> {
         let local = if namespace.is_empty() { None } else { self.namespaces.get(namespace) };
         let places = std::iter::once(&self.cluster).chain(local).flat_map(move |index| index.of(user));
-        places.filter_map(|place| {
+        places.filter_map(move |place| {
             let (binding, rules) = self.bindings.get(place.binding)?;
-            Some((place, binding, rules))
+            counted.has(binding).then_some((place, binding, rules))
         })
     }
+}
+
+/// Returns the name of the authorizer that decides by a part of the bindings.
+fn origin(counted: Counted) -> &'static str {
+    if counted == Counted::OfProjects { OF_PROJECTS } else { NAME }
 }

@@ -1,6 +1,6 @@
 //! Authorizer that sends SubjectAccessReviews to a webhook.
 
-use apiserver_access::{Answers, Attributes, Authorizer, Decision};
+use apiserver_access::{Answers, Attributes, Authorizer, Decision, InFlight, Overloaded};
 use async_trait::async_trait;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 
@@ -9,7 +9,6 @@ use super::conditions::Matched;
 use super::config::WebhookSettings;
 use crate::authorizer::{LONGEST, decided, size, spec};
 use crate::connection::ConnectError;
-use crate::in_flight::{InFlight, Overloaded};
 use crate::retry;
 use crate::ttl_cache::TtlCache;
 

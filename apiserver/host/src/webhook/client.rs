@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
-use http::Uri;
 use http::uri::PathAndQuery;
+use http::{Request, StatusCode, Uri};
+use k8s_openapi::api::authentication::v1::TokenReview;
 use kube::Client;
+use kube::client::Body;
+use kube::core::Status;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -42,8 +45,33 @@ impl WebhookClient {
 
     /// Sends a review, and returns it with its status.
     pub(super) async fn send<T: Serialize + DeserializeOwned>(&self, review: &T) -> Result<T, kube::Error> {
-        let body = serde_json::to_vec(review).map_err(kube::Error::SerdeError)?;
-        let request = http::Request::post(&self.path).header("content-type", "application/json");
-        self.client.request(request.body(body).map_err(kube::Error::HttpError)?).await
+        self.client.request(self.request(review)?).await
     }
+
+    /// The same with a TokenReview. Some webhooks answer a refusal with the code 401 and the review as the body. It is
+    /// then the review that counts. No part of the answer is in the error or in a log, because it may repeat the token.
+    pub(super) async fn send_token(&self, review: &TokenReview) -> Result<TokenReview, kube::Error> {
+        let response = self.client.send(self.request(review)?.map(Body::from)).await?;
+        let code = response.status();
+        let body = response.into_body().collect_bytes().await?;
+        let answer: Result<TokenReview, _> = serde_json::from_slice(&body);
+        match answer {
+            Ok(answer) if code == StatusCode::UNAUTHORIZED && is_refusal(&answer) => Ok(answer),
+            _ if !code.is_success() => {
+                Err(kube::Error::Api(Status::failure("", "Other").with_code(code.as_u16()).boxed()))
+            }
+            answer => answer.map_err(kube::Error::SerdeError),
+        }
+    }
+
+    fn request<T: Serialize>(&self, review: &T) -> Result<Request<Vec<u8>>, kube::Error> {
+        let body = serde_json::to_vec(review).map_err(kube::Error::SerdeError)?;
+        let request = Request::post(&self.path).header("content-type", "application/json");
+        request.body(body).map_err(kube::Error::HttpError)
+    }
+}
+
+/// Returns true if a webhook says that a token has no user. A `401` about Capstan's own credential does not say so.
+fn is_refusal(review: &TokenReview) -> bool {
+    review.status.as_ref().and_then(|status| status.authenticated) == Some(false)
 }

@@ -15,7 +15,16 @@ const API_VERSION: &str = "apiserver.config.k8s.io/v1";
 const KIND: &str = "AuthorizationConfiguration";
 
 /// Types of authorizers.
-const TYPES: [&str; 4] = ["System", "RBAC", "Host", "Webhook"];
+const TYPES: [&str; 6] = [SYSTEM, MACHINE, RBAC, "Keystone", "Host", WEBHOOK];
+
+const SYSTEM: &str = "System";
+const MACHINE: &str = "Machine";
+const RBAC: &str = "RBAC";
+const WEBHOOK: &str = "Webhook";
+
+/// Upstream's type with the same purpose as [`MACHINE`]. It is accepted in its place, so that a file of a kube-apiserver
+/// needs fewer changes.
+const NODE: &str = "Node";
 
 /// Longest time limit of a webhook: upstream's.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -47,8 +56,12 @@ pub struct AuthorizationConfiguration {
 pub enum AuthorizerKind {
     /// Constant rules: administrators, the server's own identities, discovery and health.
     System,
+    /// Objects of the Machine of a machine's certificate.
+    Machine,
     /// Roles and bindings in the store.
     Rbac,
+    /// Roles in the Keystone project of a namespace.
+    Keystone,
     /// The host cluster, for its own users.
     Host,
     /// Webhook.
@@ -144,7 +157,7 @@ impl AuthorizationConfiguration {
 
 fn authorizers(entries: Vec<Entry>, errors: &mut Vec<FieldError>) -> Vec<AuthorizerKind> {
     let root = FieldPath::new("authorizers");
-    if entries.first().is_none_or(|entry| entry.kind != TYPES[0]) {
+    if entries.first().is_none_or(|entry| entry.kind != SYSTEM) {
         let detail = "the first authorizer must have the type System: without it, the server's own controllers and \
             its administrators are locked out";
         errors.push(FieldError::required(root.index(0), detail));
@@ -156,7 +169,13 @@ fn authorizers(entries: Vec<Entry>, errors: &mut Vec<FieldError>) -> Vec<Authori
         if !names.insert(entry.name.clone()) {
             errors.push(FieldError::duplicate(path.child("name"), &json!(entry.name)));
         }
-        if entry.kind != "Webhook" && !types.insert(entry.kind.clone()) {
+        let kind = if entry.kind == NODE { MACHINE } else { entry.kind.as_str() };
+        if kind == MACHINE && types.contains(RBAC) {
+            let detail = "must come before the type RBAC: bindings would otherwise give machines more than the objects \
+                of their own Machine";
+            errors.push(FieldError::invalid(path.child("type"), &json!(entry.kind), detail));
+        }
+        if kind != WEBHOOK && !types.insert(kind.to_owned()) {
             errors.push(FieldError::duplicate(path.child("type"), &json!(entry.kind)));
         }
         found.extend(authorizer(entry, &path, errors));
@@ -165,19 +184,21 @@ fn authorizers(entries: Vec<Entry>, errors: &mut Vec<FieldError>) -> Vec<Authori
 }
 
 fn authorizer(entry: Entry, path: &FieldPath, errors: &mut Vec<FieldError>) -> Option<AuthorizerKind> {
-    if entry.webhook.is_some() && entry.kind != "Webhook" {
+    if entry.webhook.is_some() && entry.kind != WEBHOOK {
         let detail = format!("may only be specified for type Webhook, not {}", entry.kind);
         errors.push(FieldError::forbidden(path.child("webhook"), &detail));
     }
     match (entry.kind.as_str(), entry.webhook) {
-        ("System", _) => Some(AuthorizerKind::System),
-        ("RBAC", _) => Some(AuthorizerKind::Rbac),
+        (SYSTEM, _) => Some(AuthorizerKind::System),
+        (MACHINE | NODE, _) => Some(AuthorizerKind::Machine),
+        (RBAC, _) => Some(AuthorizerKind::Rbac),
+        ("Keystone", _) => Some(AuthorizerKind::Keystone),
         ("Host", _) => Some(AuthorizerKind::Host),
-        ("Webhook", Some(webhook)) => {
+        (WEBHOOK, Some(webhook)) => {
             let settings = settings(entry.name, &webhook, &path.child("webhook"), errors);
             Some(AuthorizerKind::Webhook(Box::new(settings)))
         }
-        ("Webhook", None) => {
+        (WEBHOOK, None) => {
             errors.push(FieldError::required(path.child("webhook"), "required for type Webhook"));
             None
         }
@@ -332,6 +353,41 @@ mod tests {
         assert_eq!((seconds, settings.denies_on_failure), ([3, 300, 30], false));
         assert_eq!(settings.conditions.0.len(), 1);
         assert!(parse("- {type: RBAC, name: r}\n- {type: Host, name: h}\n").is_ok());
+    }
+
+    #[test]
+    fn iz_01_a_file_has_machines_and_projects_of_keystone_at_any_place_that_gives_machines_no_more() {
+        let kinds = |authorizers: &str| parse(authorizers).map(|found| format!("{:?}", found.authorizers));
+        for machine in ["Machine", "Node"] {
+            let all = format!(
+                "- {{type: {machine}, name: m}}\n- {{type: Keystone, name: k}}\n- {{type: RBAC, name: r}}\n"
+            );
+            assert_eq!(kinds(&all).unwrap(), "[System, Machine, Keystone, Rbac]");
+            let late = format!("- {{type: RBAC, name: r}}\n- {{type: {machine}, name: m}}\n");
+            let error = kinds(&late).unwrap_err();
+            let expected =
+                format!("authorizers[2].type: Invalid value: \"{machine}\": must come before the type RBAC");
+            assert!(error.contains(&expected), "{error}");
+            let with_webhook = format!("- {{type: {machine}, name: m, webhook: {{}}}}\n");
+            let error = kinds(&with_webhook).unwrap_err();
+            assert!(error.contains("authorizers[1].webhook: Forbidden"), "{error}");
+        }
+        for (authorizers, expected) in [
+            (
+                "- {type: Machine, name: m}\n- {type: Node, name: n}\n",
+                "authorizers[2].type: Duplicate value: \"Node\"",
+            ),
+            (
+                "- {type: Keystone, name: k}\n- {type: Keystone, name: l}\n",
+                "authorizers[2].type: Duplicate value: \"Keystone\"",
+            ),
+            ("- {type: Keystone, name: K}\n", "authorizers[1].name: Invalid value: \"K\""),
+            ("- {type: keystone, name: k}\n", "authorizers[1].type: Unsupported value: \"keystone\""),
+            ("- {name: k}\n", "authorizers[1].type: Required value: one of System, Machine, RBAC, Keystone"),
+        ] {
+            let error = kinds(authorizers).unwrap_err();
+            assert!(error.contains(expected), "{authorizers}: {error}");
+        }
     }
 
     #[test]

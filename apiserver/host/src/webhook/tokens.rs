@@ -5,14 +5,13 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use apiserver_access::{ReviewFailed, TokenHash, TokenHasher, TokenSource, User};
+use apiserver_access::{InFlight, Overloaded, ReviewFailed, TokenHash, TokenHasher, TokenSource, User};
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
 
 use super::client::WebhookClient;
 use crate::connection::ConnectError;
-use crate::in_flight::{self, InFlight, Overloaded};
 use crate::retry;
 use crate::ttl_cache::TtlCache;
 
@@ -158,7 +157,7 @@ impl WebhookTokens {
         address: Option<IpAddr>,
     ) -> Result<Option<User>, String> {
         // The user is not known yet.
-        let source = in_flight::source(address);
+        let source = InFlight::source(address);
         let entered = self.in_flight.enter(&source).await;
         let _permit = entered.map_err(|Overloaded| "too many tokens wait for it".to_owned())?;
         // A request with the same token may have got the answer during the wait.
@@ -170,7 +169,7 @@ impl WebhookTokens {
         let review = TokenReview { spec, ..TokenReview::default() };
         let client = self.client.load_full();
         let answer: TokenReview =
-            retry::with_retries(|| client.send(&review)).await.map_err(|error| words(&error))?;
+            retry::with_retries(|| client.send_token(&review)).await.map_err(|error| words(&error))?;
         let mut status = answer.status.ok_or("its answer has no status")?;
         // The webhook may quote what it was sent.
         status.error = status.error.map(|error| error.replace(token, "(the token)"));

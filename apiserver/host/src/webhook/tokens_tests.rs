@@ -71,6 +71,27 @@ async fn only_an_authenticated_status_with_a_name_and_our_audience_is_a_user() {
     }
 }
 
+/// Answer of `k8s-keystone-auth` about a token that Keystone does not know.
+fn refusal() -> (u16, Value) {
+    let user = json!({"username": "", "uid": "", "groups": null, "extra": null});
+    let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
+        "metadata": {"creationTimestamp": null}, "spec": {"token": "t", "audiences": ["capstan"]},
+        "status": {"authenticated": false, "user": user}});
+    (401, body)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_with_the_code_401_is_a_refusal_and_is_cached_as_one() {
+    let webhook = Fake::new(refusal());
+    let tokens = tokens(&webhook, "");
+    assert_eq!(tokens.review("t").await, Ok(None));
+    webhook.answer(alice());
+    assert_eq!(tokens.review("t").await, Ok(None));
+    assert_eq!(webhook.requests().len(), 1);
+    tokio::time::advance(Duration::from_secs(10)).await;
+    assert!(tokens.review("t").await.unwrap().is_some());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_webhook_that_fails_is_undecided_within_its_time_and_nothing_is_remembered() {
     let webhook = Fake::new(status(503));
@@ -80,8 +101,12 @@ async fn a_webhook_that_fails_is_undecided_within_its_time_and_nothing_is_rememb
     for (answer, word) in [
         (status(503), "503"),
         (status(500), "in time"),
+        (status(401), "401"),
         (status(403), "403"),
         (status(404), "404"),
+        ((401, alice().1), "401"),
+        ((401, no_status.clone()), "401"),
+        ((403, refusal().1), "403"),
         ((200, no_status), "no status"),
         ((200, older), "no TokenReview"),
     ] {

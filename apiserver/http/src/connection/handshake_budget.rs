@@ -27,7 +27,7 @@ const IPV6_BITS: u32 = 64;
 /// The record of an address is the time at which its budget is whole again. Each handshake moves it by its share of a
 /// second (generic cell rate algorithm).
 #[derive(Debug, Default)]
-pub(crate) struct HandshakeBudget {
+pub struct HandshakeBudget {
     records: HashMap<IpAddr, Instant>,
     /// Time of the next removal of the records of idle addresses. Each reads the whole table.
     removal: Option<Instant>,
@@ -36,7 +36,7 @@ pub(crate) struct HandshakeBudget {
 impl HandshakeBudget {
     /// Takes one handshake from the budget of an address. Returns false if nothing is left. Loopback has no budget: a
     /// process on this machine can use its cores in any case.
-    pub(crate) fn admits(&mut self, from: IpAddr, now: Instant) -> bool {
+    pub fn admits(&mut self, from: IpAddr, now: Instant) -> bool {
         if from.to_canonical().is_loopback() {
             return true;
         }

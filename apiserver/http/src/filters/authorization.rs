@@ -10,6 +10,7 @@ use apiserver_machinery::admission::{Action, Caller, GrantedRule, Permissions, U
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_schema::{AuthorizationAnswer, AuthorizationQuestion};
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 
 use crate::request::Call;
 use crate::request::query::Query;
@@ -21,6 +22,10 @@ const AUTHORIZER: &str = "capstan.dev/authorizer";
 
 /// Annotation with the age of the data behind the decision, in seconds.
 const AGE: &str = "capstan.dev/decision-age";
+
+/// Interval at which the permission for a machine's watch is checked again. The watch must end within a minute after the
+/// permission, as one does after its client certificate.
+const PERMISSION_CHECK: Duration = Duration::from_secs(30);
 
 /// Reason in the audit log if the authorizers failed: upstream's words. The response has the error.
 const FAILED: &str = "internal error";
@@ -42,6 +47,11 @@ pub(crate) struct Decided {
 }
 
 impl Decided {
+    /// Returns the name of the authorizer that decided; empty if none did.
+    pub(crate) fn authorizer(&self) -> &str {
+        &self.authorizer
+    }
+
     /// Returns the origin of the decision as annotations of the audit event.
     pub(crate) fn annotations(&self) -> BTreeMap<String, String> {
         let mut all = BTreeMap::new();
@@ -56,9 +66,13 @@ impl Decided {
 
     /// Returns the warning of a permission by old data.
     pub(crate) fn warning(&self) -> Option<String> {
-        let age = self.age.filter(|_| self.result.is_ok())?;
-        Some(format!("decided by the permissions that the host cluster had {} s ago", age.as_secs()))
+        self.age.filter(|_| self.result.is_ok()).map(by_old_data)
     }
+}
+
+/// Returns the text about a permission by data of this age.
+pub(crate) fn by_old_data(age: Duration) -> String {
+    format!("decided by the permissions that the host cluster had {} s ago", age.as_secs())
 }
 
 pub(crate) async fn authorize(
@@ -108,6 +122,25 @@ async fn decide(authorizer: &Arc<dyn Authorizer>, attributes: &Attributes) -> De
         ApiError::forbidden_path(&text)
     };
     Decided { word: Some("forbid"), counted, reason, result: Err(error), authorizer, age }
+}
+
+/// Completes when a machine may not open its watch any more: its Machine is gone, or the object belongs to another one. Until
+/// the authorizers can decide again, the watch goes on. Never completes for other users: as in upstream, a change of their
+/// roles ends no watch.
+pub(crate) fn permission_ends(server: &ApiServer, call: &Call) -> BoxFuture<'static, ()> {
+    if call.user.realm != Realm::Machine {
+        return Box::pin(std::future::pending());
+    }
+    let authorizer = Arc::clone(authorizer(server, call.proxied));
+    let attributes = attributes(&call.info, &call.query, &call.user);
+    Box::pin(async move {
+        loop {
+            tokio::time::sleep(PERMISSION_CHECK).await;
+            if let Decision::Deny(_) | Decision::NoOpinion(_) = authorizer.authorize(&attributes).await {
+                return;
+            }
+        }
+    })
 }
 
 pub(super) async fn require(server: &ApiServer, attributes: &Attributes, proxied: bool) -> ApiResult<()> {

@@ -5,7 +5,7 @@ mod constrained;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use apiserver_access::{Attributes, CREDENTIAL_ID, OWN_EXTRA, Realm, SystemMasters, User};
+use apiserver_access::{Attributes, CREDENTIAL_ID, MACHINES, OWN_EXTRA, Realm, SystemMasters, User};
 use apiserver_machinery::metadata::is_subdomain;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_schema::go_text::quoted;
@@ -215,8 +215,8 @@ impl Impersonation {
             groups.push("system:serviceaccounts".to_owned());
             groups.push(format!("system:serviceaccounts:{namespace}"));
         }
-        // The groups of the server's own identities are assigned inside the process alone.
-        groups.retain(|group| !group.starts_with("system:capstan:"));
+        // The groups of the server's own identities are assigned inside the process alone, and that of machines by their CA.
+        groups.retain(|group| !group.starts_with("system:capstan:") && group != MACHINES);
         let mut user = if self.user == "system:anonymous" {
             let mut anonymous = User::anonymous();
             anonymous.groups.extend(groups.into_iter().filter(|group| group != "system:unauthenticated"));

@@ -8,3 +8,4 @@ pub(crate) mod availability;
 pub(crate) mod cross_origin;
 pub(crate) mod impersonation;
 pub(crate) mod limits;
+pub(crate) mod provisional;

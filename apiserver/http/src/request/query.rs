@@ -74,6 +74,15 @@ impl Query {
         FieldSelector::read(self.text("fieldSelector"))
     }
 
+    /// Returns the one name that the field selector requires, so that a permission for that name is enough. It reads the
+    /// selector as the handler does: a comma in a value begins no other term. An invalid selector requires none.
+    pub(crate) fn selected_name(&self) -> Option<String> {
+        if self.text("fieldSelector").is_empty() {
+            return None;
+        }
+        self.fields().ok()?.name().map(str::to_owned)
+    }
+
     /// Returns the options of a write. `options` names the options' kind in errors; `errors` were found before, and
     /// come first.
     pub(crate) fn write_options(
@@ -192,6 +201,28 @@ mod tests {
         assert!(query.flag("watch"));
         assert!(!query.flag("off"));
         assert_eq!(query.text("bad"), "%zz");
+    }
+
+    #[test]
+    fn a_selected_name_is_one_that_the_selector_requires() {
+        for (selector, expected) in [
+            ("metadata.name=a", Some("a")),
+            ("metadata.name==a", Some("a")),
+            ("type=x,metadata.name=a", Some("a")),
+            ("type!=x,metadata.name=a", Some("a")),
+            ("metadata.name!=a", None),
+            ("metadata.namespace=a", None),
+            ("", None),
+            // The escaped comma is a part of the value, so the selector requires no name.
+            ("type!=\\,metadata.name=a", None),
+            ("metadata.namespace!=\\,metadata.name=a", None),
+            ("metadata.name=a,type=\\x", None),
+        ] {
+            let query = form_urlencoded::Serializer::new(String::new())
+                .append_pair("fieldSelector", selector)
+                .finish();
+            assert_eq!(Query::parse(&query).selected_name().as_deref(), expected, "{selector}");
+        }
     }
 
     #[test]

@@ -129,6 +129,7 @@ pub(crate) struct Setup {
     pub(crate) settings: Settings,
     pub(crate) authorizer: Arc<dyn Authorizer>,
     pub(crate) namespaces: Arc<dyn NamespaceSource>,
+    pub(crate) encryption: Arc<Encryption>,
     pub(crate) checks: Vec<Check>,
     pub(crate) shutdown: CancellationToken,
 }
@@ -139,6 +140,7 @@ impl Default for Setup {
             settings: Settings::default(),
             authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy::default()), Arc::new(PatchAlone)])),
             namespaces: Arc::new(OwnNamespaces),
+            encryption: Arc::default(),
             checks: Vec::new(),
             shutdown: CancellationToken::new(),
         }
@@ -222,7 +224,8 @@ impl Server {
         Self::set_up_on(store, Setup::default()).await
     }
 
-    async fn set_up_on(store: Arc<dyn Store>, setup: Setup) -> Self {
+    /// Starts a server of these parts on a store.
+    pub(crate) async fn set_up_on(store: Arc<dyn Store>, setup: Setup) -> Self {
         Self::serve(kinds(), store, setup).await
     }
 
@@ -230,7 +233,7 @@ impl Server {
         let objects = Arc::new(ObjectStore::open(
             Arc::new(Registry::new(kinds)),
             store,
-            Arc::new(Encryption::default()),
+            setup.encryption,
             setup.namespaces,
             &Supervisor::default(),
             CancellationToken::new(),

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use apiserver_access::{Answers, Attributes, Authorizer, Decision, Realm, Rules, User};
+use apiserver_access::{Answers, Attributes, Authorizer, Decision, Realm, Rules, User, Verdict};
 use apiserver_machinery::store::ObjectStore;
 use async_trait::async_trait;
 use serde_json::Value;
 
 use super::graph::{self, Answer, Question};
-use super::{MachineObjects, get};
+use super::{BootstrapReads, MachineObjects, get};
 
 /// Field selector of one object.
 const BY_NAME: &str = "metadata.name=";
@@ -19,11 +19,12 @@ const BY_NAME: &str = "metadata.name=";
 pub(crate) struct MachineAuthorizer {
     machines: MachineObjects,
     objects: Arc<ObjectStore>,
+    reads: BootstrapReads,
 }
 
 impl MachineAuthorizer {
-    pub(crate) fn new(objects: Arc<ObjectStore>) -> Self {
-        Self { machines: MachineObjects::new(Arc::clone(&objects)), objects }
+    pub(crate) fn new(objects: Arc<ObjectStore>, reads: BootstrapReads) -> Self {
+        Self { machines: MachineObjects::new(Arc::clone(&objects)), objects, reads }
     }
 
     async fn decide(&self, attributes: &Attributes) -> Result<Decision, String> {
@@ -91,12 +92,22 @@ impl Authorizer for MachineAuthorizer {
         self.decide(attributes).await.unwrap_or_else(Decision::Error)
     }
 
+    /// Counts the requests for bootstrap Secrets, which [`Authorizer::authorize`] does not.
+    async fn judge(&self, attributes: &Attributes) -> Verdict {
+        let decision = self.authorize(attributes).await;
+        if (attributes.group.as_str(), attributes.resource.as_str()) == graph::SECRETS {
+            self.reads.count(&decision);
+        }
+        Verdict::new((decision, String::new()), self.name())
+    }
+
     async fn answers(&self, attributes: &Attributes) -> Answers {
+        let verdict = Verdict::new((self.authorize(attributes).await, String::new()), self.name());
         let why = match attributes.user.realm {
             Realm::Machine => "it decides about objects with a namespace and about certificates",
             _ => "it decides about users of the realm machine",
         };
-        Answers::one(self.judge(attributes).await).or_because(why)
+        Answers::one(verdict).or_because(why)
     }
 
     fn name(&self) -> &str {

@@ -42,14 +42,16 @@ pub(super) enum Answer {
 /// Decides what the user of a Machine may do in its namespace, or with objects without one.
 pub(super) fn decide(machine: &Value, question: &Question<'_>) -> Answer {
     let Question { verb, group, plural, subresource, name, .. } = *question;
+    let is_object = subresource.is_empty();
     if EVENTS.contains(&group) && plural == "events" {
         // The kind Event checks that it is about the Machine.
-        return if matches!(verb, "create" | "patch") { Answer::Yes } else { Answer::No(OTHERS) };
+        let is_written = is_object && matches!(verb, "create" | "patch");
+        return if is_written { Answer::Yes } else { Answer::No(OTHERS) };
     }
-    if (group, plural) == REQUESTS && verb == "create" {
+    if (group, plural) == REQUESTS && verb == "create" && is_object {
         return Answer::Yes;
     }
-    if !READS.contains(&verb) || !subresource.is_empty() {
+    if !READS.contains(&verb) || !is_object {
         return Answer::No("a machine only reads objects");
     }
     if name.is_empty() {
@@ -58,11 +60,26 @@ pub(super) fn decide(machine: &Value, question: &Question<'_>) -> Answer {
     if (group, plural) == OPERATIONS || (group, plural) == REQUESTS {
         return Answer::IfItsOwn;
     }
-    if belongs(machine, question) { Answer::Yes } else { Answer::No(OTHERS) }
+    match belongs(machine, question) {
+        true if (group, plural) == SECRETS && has_node(machine) => Answer::No(CLOSED),
+        true => Answer::Yes,
+        false => Answer::No(OTHERS),
+    }
 }
+
+/// Group and plural of Secrets.
+pub(super) const SECRETS: (&str, &str) = ("", "secrets");
 
 /// Refusal of an object that is not the Machine's.
 const OTHERS: &str = "it is no object of this Machine";
+
+/// Refusal of the Machine's bootstrap Secret. It has the join token, which is of no use once the node is there.
+pub(super) const CLOSED: &str = "the Machine has a node, so it needs its bootstrap Secret no more";
+
+fn has_node(machine: &Value) -> bool {
+    let node = object::at(machine, "status.nodeRef.name").and_then(Value::as_str);
+    node.is_some_and(|name| !name.is_empty())
+}
 
 /// Returns true if the Machine refers to the object, or is it.
 fn belongs(machine: &Value, question: &Question<'_>) -> bool {
@@ -75,21 +92,19 @@ fn belongs(machine: &Value, question: &Question<'_>) -> bool {
     match (group, plural) {
         (GROUP, "machines") => name == object::name(machine),
         (GROUP, "clusters") => name == text("spec.clusterName"),
-        // It has the join token, which is of no use once the node is there.
-        ("", "secrets") => {
-            text("status.nodeRef.name").is_empty() && name == text("spec.bootstrap.dataSecretName")
-        }
+        SECRETS => name == text("spec.bootstrap.dataSecretName"),
         _ => is_reference("spec.infrastructureRef") || is_reference("spec.bootstrap.configRef"),
     }
 }
 
-/// Returns true if an object is the one of the user's Machine.
+/// Returns true if an object is the one of the user's Machine. One of an earlier Machine of the same name is not.
 pub(super) fn is_own(object: &Value, plural: &str, user: &str, machine: &Value) -> bool {
+    let uid = object::at(machine, "metadata.uid");
     if plural == REQUESTS.1 {
-        return object::at(object, "spec.username").and_then(Value::as_str) == Some(user);
+        let is_its_user = object::at(object, "spec.username").and_then(Value::as_str) == Some(user);
+        return is_its_user && uid.is_some() && object::at(object, "spec.uid") == uid;
     }
     let owners = object::at(object, "metadata.ownerReferences").and_then(Value::as_array);
-    let uid = object::at(machine, "metadata.uid");
     object::at(object, "spec.machineName").and_then(Value::as_str) == Some(object::name(machine))
         && owners.into_iter().flatten().any(|owner| owner.get("uid") == uid && uid.is_some())
 }
@@ -164,8 +179,15 @@ mod tests {
         }
         let operation = question("get", OPERATIONS.0, OPERATIONS.1, "MachineOperation", "o");
         assert_eq!(decide(&machine, &operation), Answer::IfItsOwn);
-        let scale = Question { subresource: "status", ..question("get", GROUP, "machines", "Machine", "m") };
-        assert!(matches!(decide(&machine, &scale), Answer::No(_)));
+        for (verb, group, plural, name, subresource) in [
+            ("get", GROUP, "machines", "m", "status"),
+            ("create", GROUP, "machines", "m", "reboot"),
+            ("create", REQUESTS.0, REQUESTS.1, "r", "approval"),
+            ("patch", "", "events", "e", "status"),
+        ] {
+            let question = Question { subresource, ..question(verb, group, plural, "", name) };
+            assert!(matches!(decide(&machine, &question), Answer::No(_)), "{verb} {plural}/{subresource}");
+        }
     }
 
     #[test]
@@ -173,7 +195,11 @@ mod tests {
         let mut machine = machine();
         machine["status"] = json!({"nodeRef": {"name": "n"}});
         let secret = question("get", "", "secrets", "Secret", "data");
-        assert!(matches!(decide(&machine, &secret), Answer::No(_)));
+        assert_eq!(decide(&machine, &secret), Answer::No(CLOSED));
+        let other = question("get", "", "secrets", "Secret", "other-data");
+        assert_eq!(decide(&machine, &other), Answer::No(OTHERS));
+        machine["status"] = json!({"nodeRef": {"name": ""}});
+        assert_eq!(decide(&machine, &secret), Answer::Yes);
     }
 
     #[test]
@@ -184,7 +210,9 @@ mod tests {
         assert!(own(&operation("m", "u"), OPERATIONS.1));
         assert!(!own(&operation("m", "of an earlier one"), OPERATIONS.1));
         assert!(!own(&operation("other", "u"), OPERATIONS.1));
-        assert!(own(&json!({"spec": {"username": "system:machine:ns:m"}}), REQUESTS.1));
-        assert!(!own(&json!({"spec": {"username": "alice"}}), REQUESTS.1));
+        let request = |user: &str, uid: &str| json!({"spec": {"username": user, "uid": uid}});
+        assert!(own(&request("system:machine:ns:m", "u"), REQUESTS.1));
+        assert!(!own(&request("system:machine:ns:m", "of an earlier one"), REQUESTS.1));
+        assert!(!own(&request("alice", "u"), REQUESTS.1));
     }
 }

@@ -2,6 +2,7 @@
 
 mod authorizer;
 mod graph;
+mod metrics;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 pub(crate) use self::authorizer::MachineAuthorizer;
+pub(crate) use self::metrics::BootstrapReads;
 
 /// Group of Machine.
 pub(crate) const GROUP: &str = "cluster.x-k8s.io";

@@ -10,7 +10,7 @@ use crate::authentication_file::AuthenticationFile;
 use crate::authorization_file::{AuthorizationFile, OwnAuthorizers};
 use crate::config::{Keystone, ServerConfiguration};
 use crate::host::Host;
-use crate::machines::{MachineAuthorizer, MachineObjects};
+use crate::machines::{BootstrapReads, MachineAuthorizer, MachineObjects};
 use crate::rbac::{ProjectRoles, RbacPolicy};
 use crate::service_accounts::{HostNamespaces, TokenIssuer};
 use crate::{controllers, token_webhook};
@@ -42,16 +42,21 @@ pub(super) async fn direct_authorizer(
     policy: &RbacPolicy,
     host: Option<&Host>,
     objects: &Arc<ObjectStore>,
+    bootstrap_reads: BootstrapReads,
 ) -> anyhow::Result<(Arc<dyn Authorizer>, Option<AuthorizationFile>)> {
     let mut system: Vec<Arc<dyn Authorizer>> = Vec::new();
     if host.is_some() {
         system.push(Arc::new(HostNamespaces));
     }
     system.push(Arc::new(controllers::local_policy().with_masters(configuration.system_masters)));
-    system.push(Arc::new(MachineAuthorizer::new(Arc::clone(objects))));
+    let rbac = policy.authorizer();
+    let of_projects = || -> Arc<dyn Authorizer> { Arc::new(rbac.of_projects()) };
     let own = OwnAuthorizers {
         system: Arc::new(Chain(system)),
-        rbac: policy.authorizer(),
+        machine: Arc::new(MachineAuthorizer::new(Arc::clone(objects), bootstrap_reads)),
+        stored_roles: Arc::new(rbac.of_stored_bindings()),
+        keystone: configuration.keystone.is_some().then(of_projects),
+        rbac,
         host: host.map(Host::authorizer_of_its_users),
     };
     let (chain, file): (Arc<dyn Authorizer>, _) = match &configuration.authorization_config_file {

@@ -128,6 +128,13 @@ impl Caller {
         (code, serde_json::from_slice(&body).unwrap_or_default())
     }
 
+    /// Reads a document that is no JSON.
+    pub(crate) async fn text(&self, path: &str) -> String {
+        let (code, body) = self.exchange("GET", path, "application/json", "", false).await;
+        assert_eq!(code, 200, "{path}");
+        String::from_utf8_lossy(&body).into_owned()
+    }
+
     async fn exchange(
         &self,
         method: &str,

@@ -27,7 +27,7 @@ pub(crate) struct Identity {
 }
 
 /// Identities that share their column with another one and differ from it only in the source of their credentials.
-const OF_SHARED_COLUMNS: [&str; 10] = [
+const OF_SHARED_COLUMNS: [&str; 11] = [
     "anonymous with forged headers",
     "own that is named as a controller",
     "administrators",
@@ -35,6 +35,7 @@ const OF_SHARED_COLUMNS: [&str; 10] = [
     "OIDC",
     "OIDC without rights",
     "Keystone member",
+    "Keystone reader",
     "Keystone administrator of another project",
     "host account by a token",
     "host user without rights, named as an own one, by a token",
@@ -76,7 +77,10 @@ pub(crate) fn all(scene: &Scene) -> Vec<Identity> {
     add("own that is named as a controller", Entry::Direct("none"), {
         server.user("system:capstan:machine-controller", &["system:capstan:controllers"])
     });
-    add("machine", Entry::Direct("none"), server.user("system:machine:team:m1", &["system:machines"]));
+    add("own that is named as a machine", Entry::Direct("none"), {
+        server.user("system:machine:team:m1", &["system:machines"])
+    });
+    add("machine of another Machine", Entry::Direct("machine"), scene.machine.clone());
     add("view", Entry::Direct("view"), server.user("viewer", &[]));
     add("edit", Entry::Direct("edit"), server.user("editor", &[]));
     add("admin", Entry::Direct("admin"), server.user("administrator", &[]));
@@ -93,6 +97,7 @@ pub(crate) fn all(scene: &Scene) -> Vec<Identity> {
     add("OIDC", Entry::Direct("view"), oidc("alice"));
     add("OIDC without rights", Entry::Direct("none"), oidc("viewer"));
     add("Keystone member", Entry::Direct("edit"), bearer(scene, &scene.keystone[0]));
+    add("Keystone reader", Entry::Direct("view"), bearer(scene, &scene.keystone[2]));
     add(
         "Keystone administrator of another project",
         Entry::Direct("none"),

@@ -3,9 +3,12 @@
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 
 mod caller;
+mod certificates;
 mod golden;
 mod host;
 mod identities;
+mod machine_scene;
+mod machines;
 mod matrix;
 mod routes;
 mod rules;

@@ -132,11 +132,17 @@ async fn discovered(admin: &Caller) -> BTreeMap<(String, String), Resource> {
     found
 }
 
-fn root(group: &str, version: &str) -> String {
+pub(crate) fn root(group: &str, version: &str) -> String {
     if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") }
 }
 
-fn probe(target: &str, verb: &'static str, method: &'static str, path: String, body: &Value) -> Probe {
+pub(crate) fn probe(
+    target: &str,
+    verb: &'static str,
+    method: &'static str,
+    path: String,
+    body: &Value,
+) -> Probe {
     let has_body = matches!(method, "POST" | "PUT" | "PATCH");
     let body = if has_body { body.to_string() } else { String::new() };
     Probe { target: target.to_owned(), verb, method, path, body }

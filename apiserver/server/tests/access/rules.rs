@@ -21,6 +21,10 @@ const OWN_REVIEWS: [&str; 3] = [
 pub(crate) const WITHOUT_RIGHTS: [&str; 5] =
     ["anonymous", "none", "refused-impersonator", "host/anonymous", "host/none"];
 
+/// Requests of a machine about objects that are not its own, besides the public ones: the kind Event checks what it patches.
+const OF_MACHINES: [(&str, &str); 2] =
+    [("certificates.k8s.io/certificatesigningrequests", "create"), ("/events", "patch")];
+
 /// Columns that may read Secrets in the namespace of the team.
 const READERS_OF_SECRETS: [&str; 3] = ["edit", "admin", "masters"];
 
@@ -60,6 +64,12 @@ pub(crate) fn violations(column: &str, rights: &Rights) -> Vec<String> {
         _ if WITHOUT_RIGHTS.contains(&column) && !is_public(column, target, verb) => {
             Some("the identity has no rights")
         }
+        _ if column == "machine"
+            && !is_public(column, target, verb)
+            && !OF_MACHINES.contains(&(target, verb)) =>
+        {
+            Some("the object is not the machine's")
+        }
         "elsewhere" | "everywhere" if !READERS_OF_ALL.contains(&column) => {
             Some("the rights are those in one namespace")
         }
@@ -96,6 +106,9 @@ fn the_rules_find_a_cell_that_no_golden_may_accept() {
     assert_eq!(of("view", "cluster.x-k8s.io/machines", "get"), 0);
     assert_eq!(of("view", "/secrets", "list"), 1);
     assert_eq!(of("edit", "/secrets", "elsewhere"), 1);
+    assert_eq!(of("machine", "/events", "patch"), 0);
+    assert_eq!(of("machine", "/events", "create"), 1);
+    assert_eq!(of("machine", "cluster.x-k8s.io/machines", "get"), 1);
     let rights = Rights::from([("/metrics".to_owned(), BTreeSet::from(["get"]))]);
     assert_eq!((beyond_public("none", &rights), beyond_public("anonymous", &Rights::default())), (1, 0));
 }

@@ -9,7 +9,9 @@ use tests_oidc_issuer::{Issuer, SigningKey};
 use tests_openstack_simulator::{Simulator, SimulatorOptions};
 
 use crate::caller::Caller;
+use crate::certificates::of_machine;
 use crate::host::{self, TEAM};
+use crate::machine_scene;
 use crate::server::{PATIENCE, PAUSE, Server, authority};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
@@ -21,10 +23,13 @@ const ACCOUNTS: &str = "capstan-system";
 pub(crate) struct Scene {
     pub(crate) server: Server,
     pub(crate) issuer: Issuer,
-    /// Token of a member of the project that the team's namespace belongs to, and of an administrator of another project.
-    pub(crate) keystone: [String; 2],
+    /// Tokens of a member of the project that the team's namespace belongs to, of an administrator of another project, and
+    /// of a reader of the first one.
+    pub(crate) keystone: [String; 3],
     /// Token of the service account `robot` of the server.
     pub(crate) account: String,
+    /// Machine whose objects no request is about.
+    pub(crate) machine: Caller,
     _simulator: Simulator,
     _data: tempfile::TempDir,
 }
@@ -34,8 +39,10 @@ impl Scene {
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let data = tempfile::tempdir().unwrap();
         let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
-        let [(member, project), (other, _)] =
-            [log_in(&simulator, "demo").await, log_in(&simulator, "admin").await];
+        assert!(simulator.add_reader("auditor", "demo"));
+        let (member, project) = log_in(&simulator, "demo", "demo").await;
+        let (other, _) = log_in(&simulator, "admin", "admin").await;
+        let (reader, _) = log_in(&simulator, "auditor", "demo").await;
         let issuer = Issuer::start(vec![("k1", SigningKey::new("ES256"))]).await;
         let front_proxies = authority("front proxies");
         let config = configure(data.path(), &simulator, &issuer, &front_proxies, &project);
@@ -43,8 +50,10 @@ impl Scene {
         let admin = server.user("root", &["system:masters"]);
         ready(&admin).await;
         let account = grant(&admin).await;
-        let scene =
-            Self { server, issuer, keystone: [member, other], account, _simulator: simulator, _data: data };
+        create(&admin, &format!("{}/machines", machine_scene::CORE), &paused_machine("m2")).await;
+        let machine = of_machine(&server, &admin, "m2", "m2").await;
+        let keystone = [member, other, reader];
+        let scene = Self { server, issuer, keystone, account, machine, _simulator: simulator, _data: data };
         scene.permissions_are_in_force().await;
         scene
     }
@@ -60,6 +69,7 @@ impl Scene {
             self.server.front_proxy("front").with("x-remote-user", host::VIEWER),
             bearer(&format!("{}{}", host::TOKEN, host::VIEWER)),
             bearer(&self.keystone[0]),
+            bearer(&self.keystone[2]),
         ];
         let begun = Instant::now();
         for caller in callers {
@@ -78,12 +88,12 @@ impl Scene {
     }
 }
 
-/// Returns a token of a user in the simulator, and the id of its project.
-async fn log_in(simulator: &Simulator, user: &str) -> (String, String) {
+/// Returns a token of a user in the simulator for a project, and the id of the project.
+async fn log_in(simulator: &Simulator, user: &str, project: &str) -> (String, String) {
     let domain = json!({"name": "Default"});
     let password = json!({"user": {"name": user, "password": user, "domain": domain}});
     let body = json!({"auth": {"identity": {"methods": ["password"], "password": password},
-        "scope": {"project": {"name": user, "domain": domain}}}});
+        "scope": {"project": {"name": project, "domain": domain}}}});
     let url = format!("{}/auth/tokens", simulator.auth_url().trim_end_matches('/'));
     let request = reqwest::Client::new().post(url).header("content-type", "application/json");
     let response = request.body(body.to_string()).send().await.unwrap();
@@ -123,7 +133,7 @@ fn configure(
     config
 }
 
-async fn ready(admin: &Caller) {
+pub(crate) async fn ready(admin: &Caller) {
     let begun = Instant::now();
     while tokio::net::TcpStream::connect(("127.0.0.1", admin.port())).await.is_err() {
         assert!(begun.elapsed() < PATIENCE, "nothing listens");
@@ -183,6 +193,13 @@ async fn grant(admin: &Caller) -> String {
     create(admin, &accounts, &json!({"metadata": {"name": "robot"}})).await;
     let issued = create(admin, &format!("{accounts}/robot/token"), &json!({"spec": {}})).await;
     issued.pointer("/status/token").and_then(Value::as_str).unwrap().to_owned()
+}
+
+/// Returns a Machine that the controllers leave alone.
+fn paused_machine(name: &str) -> Value {
+    let mut machine = machine_scene::object(name);
+    machine["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": ""});
+    machine
 }
 
 fn binding(kind: &str, name: &str, role: &str, subject: &Value) -> Value {

@@ -89,6 +89,12 @@ impl Server {
         self.caller(Some((certificate, PrivateKeyDer::Pkcs8(key.serialize_der().into()))))
     }
 
+    /// Returns a caller with this certificate in PEM.
+    pub(crate) fn with_certificate(&self, pem: &str, key: &KeyPair) -> Caller {
+        let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        self.caller(Some((certificate, PrivateKeyDer::Pkcs8(key.serialize_der().into()))))
+    }
+
     /// Returns a caller without a certificate.
     pub(crate) fn anonymous(&self) -> Caller {
         self.caller(None)

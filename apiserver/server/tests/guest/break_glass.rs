@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::client::{Client, Identity};
@@ -31,6 +32,7 @@ async fn administrators_lose_their_rights_with_the_binding_and_emergencies_are_r
 
     let flags = ["--user", "eve", "--break-glass", "--reason", "INC-7: no binding", "--expires", "1h"];
     let eve = capstan.client_of(Identity::with_flags(data.path(), &flags));
+    let before = Timestamp::now().as_second();
     assert_eq!(code(&eve, MACHINES).await, 200);
     let begun = Instant::now();
     let event = loop {
@@ -48,6 +50,12 @@ async fn administrators_lose_their_rights_with_the_binding_and_emergencies_are_r
     );
     let message = event["message"].as_str().unwrap();
     assert!(message.contains("\"eve\"") && message.ends_with("INC-7: no binding"), "{message}");
+    let metrics = eve.get("/metrics").await.unwrap().text();
+    let last_use = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("capstan_break_glass_last_use_timestamp_seconds "))
+        .and_then(|value| value.parse::<i64>().ok());
+    assert!(last_use.is_some_and(|at| at >= before), "an alert reads it: {last_use:?}");
 
     capstan.signal("TERM");
     assert_eq!(capstan.ended().await.code(), Some(0));

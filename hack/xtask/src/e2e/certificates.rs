@@ -81,11 +81,17 @@ impl Certificates {
         std::fs::read_to_string(self.0.join(&crossed)).context(crossed)
     }
 
-    fn sign(&self, authority: &str, name: &str, subject: &str, names: &str) -> anyhow::Result<()> {
+    /// Creates a key, and a request for a certificate with this subject. Returns the path of the request.
+    pub(super) fn request(&self, name: &str, subject: &str) -> anyhow::Result<String> {
         self.key(name)?;
-        let (key, request, certificate) =
-            (format!("{name}.key"), format!("{name}.csr"), format!("{name}.crt"));
+        let (key, request) = (format!("{name}.key"), format!("{name}.csr"));
         self.openssl(&["req", "-new", "-key", &key, "-subj", subject, "-out", &request])?;
+        Ok(self.path(&request))
+    }
+
+    fn sign(&self, authority: &str, name: &str, subject: &str, names: &str) -> anyhow::Result<()> {
+        self.request(name, subject)?;
+        let (request, certificate) = (format!("{name}.csr"), format!("{name}.crt"));
         let usage = if names.is_empty() {
             "extendedKeyUsage=clientAuth".to_owned()
         } else {

@@ -6,7 +6,7 @@ mod names;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use apiserver_access::{CertificatePools, Clock, ReloadablePools, RequestHeaders, Revocations};
+use apiserver_access::{CLOCK, CertificatePools, Clock, ReloadablePools, RequestHeaders, Revocations};
 use arc_swap::ArcSwap;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, UnixTime};
 use rustls::sign::CertifiedKey;
@@ -61,12 +61,12 @@ pub struct ReloadableTls {
 }
 
 impl ReloadableTls {
-    /// Creates settings of `material`.
+    /// Creates settings of `material`. Client certificates are verified at the [corrected](CLOCK) time of now.
     ///
     /// # Errors
     /// A text, if the key does not fit the certificate or a CA certificate is invalid.
     pub fn new(material: TlsMaterial) -> Result<Self, String> {
-        Self::with_clock(material, Arc::new(UnixTime::now))
+        Self::with_clock(material, Arc::new(|| UnixTime::since_unix_epoch(CLOCK.time())))
     }
 
     /// Creates settings that verify client certificates at the time of `clock`.

@@ -9,7 +9,7 @@ mod token;
 
 use std::sync::Arc;
 
-use apiserver_access::{Attributes, Decision, REALM, Realm, Rules, User};
+use apiserver_access::{Attributes, Decision, REALM, Realm, Rules, User, Verdict};
 use apiserver_machinery::object;
 use apiserver_machinery::protobuf::{Field, METADATA, Shape};
 use apiserver_machinery::reviews::{self, Review};
@@ -19,6 +19,7 @@ use http::header::CONTENT_TYPE;
 use serde_json::{Map, Value, json};
 
 use self::explanation::Endpoint;
+use crate::filters::authorization::by_old_data;
 use crate::request::Call;
 use crate::request::body;
 use crate::request::request_info::ResourcePath;
@@ -145,7 +146,7 @@ async fn access(
     }
     let mut status = match endpoint {
         Some(endpoint) => endpoint.explain(attributes).await,
-        None => decided(server.parts.authorizer.authorize(&attributes).await),
+        None => judged(server.parts.authorizer.judge(&attributes).await),
     };
     selectors::note_ignored(&mut status, &question["spec"]["resourceAttributes"]);
     Ok(status)
@@ -286,6 +287,16 @@ fn shown(user: &User) -> Value {
         info["extra"] = json!(user.extra);
     }
     info
+}
+
+/// Returns the status of a verdict. A permission by old data has their age, as the warning of a request has it.
+fn judged(verdict: Verdict) -> Value {
+    let age = verdict.age.filter(|_| verdict.decision == Decision::Allow);
+    let mut status = decided(verdict.decision);
+    if let Some(age) = age {
+        status["evaluationError"] = json!(by_old_data(age));
+    }
+    status
 }
 
 fn decided(decision: Decision) -> Value {

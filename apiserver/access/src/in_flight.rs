@@ -1,6 +1,6 @@
-//! Bound on the requests in flight to the host, with a bounded queue before it.
+//! Bound on the requests in flight to a server that decides about clients, with a bounded queue before it.
 //!
-//! A request of a client waits for each of these requests. If the host is slow, a queue without a bound would grow with
+//! A request of a client waits for each of these requests. If the server is slow, a queue without a bound would grow with
 //! every client, and one client could keep all others waiting.
 
 use std::collections::HashMap;
@@ -20,22 +20,9 @@ const MOST_USERS: usize = 1024;
 /// stranger has all its addresses.
 const IPV6_BITS: u32 = 64;
 
-/// Returns the name under which the requests for a client at this address are counted. Clients without an address share
-/// one.
-pub(crate) fn source(address: Option<IpAddr>) -> String {
-    match address.map(|address| address.to_canonical()) {
-        None => String::new(),
-        Some(IpAddr::V4(four)) => four.to_string(),
-        Some(IpAddr::V6(six)) => {
-            let mask = u128::MAX << (Ipv6Addr::BITS - IPV6_BITS);
-            Ipv6Addr::from_bits(six.to_bits() & mask).to_string()
-        }
-    }
-}
-
 /// Requests in flight, and the queue.
 #[derive(Debug)]
-pub(crate) struct InFlight {
+pub struct InFlight {
     all: Semaphore,
     per_user: usize,
     by_user: Mutex<HashMap<String, Arc<Semaphore>>>,
@@ -44,35 +31,51 @@ pub(crate) struct InFlight {
 
 /// Permit for one request. It ends when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Permit<'a> {
+pub struct InFlightPermit<'a> {
     _all: SemaphorePermit<'a>,
     _user: OwnedSemaphorePermit,
 }
 
 /// The queue is full, or the wait in it was too long.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Overloaded;
+pub struct Overloaded;
 
 impl InFlight {
     /// Creates a bound of `all` requests, of which at most `per_user` are of one user. At most `waiting` requests wait.
-    pub(crate) fn new(all: usize, per_user: usize, waiting: usize) -> Self {
+    pub fn new(all: usize, per_user: usize, waiting: usize) -> Self {
         let by_user = Mutex::default();
         Self { all: Semaphore::new(all), per_user, by_user, queue: Semaphore::new(waiting) }
     }
 
-    /// Waits until a request of this user may be sent.
-    pub(crate) async fn enter(&self, user: &str) -> Result<Permit<'_>, Overloaded> {
+    /// Returns the name under which the requests for a client at this address are counted, while its user is not known.
+    /// Clients without an address share one.
+    pub fn source(address: Option<IpAddr>) -> String {
+        match address.map(|address| address.to_canonical()) {
+            None => String::new(),
+            Some(IpAddr::V4(four)) => four.to_string(),
+            Some(IpAddr::V6(six)) => {
+                let mask = u128::MAX << (Ipv6Addr::BITS - IPV6_BITS);
+                Ipv6Addr::from_bits(six.to_bits() & mask).to_string()
+            }
+        }
+    }
+
+    /// Waits until a request of this user may be sent, for two seconds at most.
+    ///
+    /// # Errors
+    /// [`Overloaded`] if the queue is full, or the wait was too long.
+    pub async fn enter(&self, user: &str) -> Result<InFlightPermit<'_>, Overloaded> {
         let of_user = self.of_user(user);
         if let Ok(user) = Arc::clone(&of_user).try_acquire_owned()
             && let Ok(all) = self.all.try_acquire()
         {
-            return Ok(Permit { _all: all, _user: user });
+            return Ok(InFlightPermit { _all: all, _user: user });
         }
         let _place = self.queue.try_acquire().map_err(|_| Overloaded)?;
         let waiting = async {
             let user = of_user.acquire_owned().await.map_err(|_| Overloaded)?;
             let all = self.all.acquire().await.map_err(|_| Overloaded)?;
-            Ok(Permit { _all: all, _user: user })
+            Ok(InFlightPermit { _all: all, _user: user })
         };
         tokio::time::timeout(LONGEST_WAIT, waiting).await.map_err(|_| Overloaded)?
     }
@@ -117,12 +120,12 @@ mod tests {
 
     #[test]
     fn the_spelling_of_an_address_gives_no_second_bound() {
-        let of = |text: &str| source(Some(text.parse().unwrap()));
+        let of = |text: &str| InFlight::source(Some(text.parse().unwrap()));
         assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
         assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:2"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
-        assert_eq!(source(None), "");
+        assert_eq!(InFlight::source(None), "");
     }
 
     #[tokio::test]
