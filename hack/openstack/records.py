@@ -14,16 +14,23 @@ something, as another client of the cloud does.
     records.py CLOUDS.YAML CLOUD grant ROLE      gives the user a role in the project, as CLOUD-admin
     records.py CLOUDS.YAML CLOUD withdraw ROLE   takes it away
     records.py CLOUDS.YAML CLOUD load-balancers  the load balancers of the project, with listeners, pools and members
+    records.py CLOUDS.YAML CLOUD tokens NAME     makes a domain with a user of the same name, as CLOUD-admin, and prints tokens of each kind
+    records.py CLOUDS.YAML CLOUD end TOKEN       revokes a token
+    records.py CLOUDS.YAML CLOUD remove NAME     deletes what `tokens NAME` has made
 """
 import json
 import sys
 import urllib.error
+import urllib.parse
 import urllib.request
 
 import yaml
 
 # Tags need 2.26, and events of other users' actions need 2.62. Zed supports up to 2.93.
 MICROVERSION = '2.79'
+
+# Path in the access rule of an application credential. No other rule of the lab has it.
+RULE_PATH = '/v1/of-the-tokens'
 
 
 def call(method, url, token=None, body=None, service=None):
@@ -39,19 +46,25 @@ def call(method, url, token=None, body=None, service=None):
         return answer.headers, json.loads(text) if text else {}
 
 
+def log_in(url, method, value, scope=None):
+    auth = {'identity': {'methods': [method], method: value}}
+    if scope:
+        auth['scope'] = scope
+    headers, answer = call('POST', url + '/auth/tokens', body={'auth': auth})
+    return headers['X-Subject-Token'], answer
+
+
 class Project:
     def __init__(self, path, name):
         cloud = yaml.safe_load(open(path))['clouds'][name]
         auth = cloud['auth']
-        user = {'name': auth['username'], 'password': auth['password'],
-                'domain': {'name': auth.get('user_domain_name', 'Default')}}
-        scope = {'project': {'name': auth['project_name'],
-                             'domain': {'name': auth.get('project_domain_name', 'Default')}}}
-        body = {'auth': {'identity': {'methods': ['password'], 'password': {'user': user}}, 'scope': scope}}
+        self.login = {'name': auth['username'], 'password': auth['password'],
+                      'domain': {'name': auth.get('user_domain_name', 'Default')}}
+        self.scope = {'project': {'name': auth['project_name'],
+                                  'domain': {'name': auth.get('project_domain_name', 'Default')}}}
         url = auth['auth_url'].rstrip('/')
         url = url if url.endswith('/v3') else url + '/v3'
-        headers, answer = call('POST', url + '/auth/tokens', body=body)
-        self.token = headers['X-Subject-Token']
+        self.token, answer = log_in(url, 'password', {'user': self.login}, self.scope)
         self.id = answer['token']['project']['id']
         self.user = answer['token']['user']['id']
         self.identity = url
@@ -86,9 +99,70 @@ class Project:
         return call('DELETE', f'{self.credentials}/{id}', self.token)[1]
 
     def change_role(self, method, project, name):
-        role = call('GET', f'{self.identity}/roles?name={name}', self.token)[1]['roles'][0]['id']
-        path = f'/projects/{project.id}/users/{project.user}/roles/{role}'
+        path = f'/projects/{project.id}/users/{project.user}/roles/{self.role(name)}'
         return call(method, self.identity + path, self.token)[1]
+
+    def role(self, name):
+        return call('GET', f'{self.identity}/roles?name={name}', self.token)[1]['roles'][0]['id']
+
+    def make(self, path, kind, **fields):
+        return call('POST', self.identity + path, self.token, {kind: fields})[1][kind]
+
+    def restricted_credential(self, name, **fields):
+        made = self.make(f'/users/{self.user}/application_credentials', 'application_credential', name=name, **fields)
+        value = {'id': made['id'], 'secret': made['secret']}
+        return made['id'], log_in(self.identity, 'application_credential', value)[0]
+
+    def tokens(self, admin, name):
+        """Makes another user with the name of this one, in a domain of its own, and logs in both in each way."""
+        domain = admin.make('/domains', 'domain', name=name)['id']
+        login = dict(self.login, domain={'name': name})
+        other = admin.make('/users', 'user', name=login['name'], password=login['password'], domain_id=domain)['id']
+        for scope in (f'/domains/{domain}', '/system'):
+            path = f'{scope}/users/{other}/roles/{admin.role("reader")}'
+            call('PUT', admin.identity + path, admin.token)
+        trust = {'trustor_user_id': self.user, 'trustee_user_id': other, 'project_id': self.id,
+                 'roles': [{'name': 'member'}]}
+        trusts = {kind: self.make('/OS-TRUST/trusts', 'trust', impersonation=kind == 'impersonating', **trust)['id']
+                  for kind in ('trust', 'impersonating')}
+        own = lambda scope: log_in(self.identity, 'password', {'user': self.login}, scope)[0]
+        foreign = lambda scope: log_in(self.identity, 'password', {'user': login}, scope)[0]
+        tokens = {kind: own(self.scope) for kind in ('password', 'revoked', 'revoked-later', 'unknown')}
+        tokens.update({kind: foreign({'OS-TRUST:trust': {'id': id}}) for kind, id in trusts.items()})
+        tokens['unscoped'] = own('unscoped')
+        tokens['domain'] = foreign({'domain': {'id': domain}})
+        tokens['system'] = foreign({'system': {'all': True}})
+        credential, tokens['restricted'] = self.restricted_credential(f'{name} restricted', roles=[{'name': 'member'}])
+        rules = [{'service': 'compute', 'method': 'GET', 'path': RULE_PATH}]
+        tokens['access-rules'] = self.restricted_credential(f'{name} access rules', access_rules=rules)[1]
+        return {'project': self.id, 'user': self.user, 'domain': domain, 'other': other, 'credential': credential,
+                'tokens': tokens}
+
+    def end(self, token):
+        request = urllib.request.Request(self.identity + '/auth/tokens', method='DELETE',
+                                         headers={'X-Auth-Token': token, 'X-Subject-Token': token})
+        urllib.request.urlopen(request, timeout=60).close()
+
+    def remove(self, admin, name):
+        """Deletes what `tokens` has made, also a part of it."""
+        delete = lambda owner, path: call('DELETE', owner.identity + path, owner.token)
+        own = f'/users/{self.user}'
+        listed = lambda owner, path, kind: call('GET', owner.identity + path, owner.token)[1][kind]
+        for it in listed(self, f'{own}/application_credentials', 'application_credentials'):
+            if it['name'].startswith(f'{name} '):
+                delete(self, f'{own}/application_credentials/{it["id"]}')
+        for it in listed(self, f'{own}/access_rules', 'access_rules'):
+            if it['path'] == RULE_PATH:
+                delete(self, f'{own}/access_rules/{it["id"]}')
+        for domain in listed(admin, f'/domains?name={urllib.parse.quote(name, safe="")}', 'domains'):
+            users = {it['id'] for it in listed(admin, f'/users?domain_id={domain["id"]}', 'users')}
+            for it in listed(self, f'/OS-TRUST/trusts?trustor_user_id={self.user}', 'trusts'):
+                if it['trustee_user_id'] in users:
+                    delete(self, f'/OS-TRUST/trusts/{it["id"]}')
+            path = f'/domains/{domain["id"]}'
+            # Keystone deletes only a domain that is disabled.
+            call('PATCH', admin.identity + path, admin.token, {'domain': {'enabled': False}})
+            delete(admin, path)
 
     def load_balancers(self):
         found = self.get('load-balancer', f'/v2/lbaas/loadbalancers?project_id={self.id}')['loadbalancers']
@@ -141,6 +215,15 @@ def main():
         result = Project(path, f'{cloud}-admin').change_role(method, project, rest[0])
     elif what == 'load-balancers':
         result = project.load_balancers()
+    elif what == 'tokens':
+        admin = Project(path, f'{cloud}-admin')
+        # An earlier run may have been interrupted.
+        project.remove(admin, rest[0])
+        result = project.tokens(admin, rest[0])
+    elif what == 'end':
+        result = project.end(rest[0])
+    elif what == 'remove':
+        result = project.remove(Project(path, f'{cloud}-admin'), rest[0])
     else:
         sys.exit(__doc__)
     json.dump(result, sys.stdout, indent=1)

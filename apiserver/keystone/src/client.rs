@@ -14,6 +14,11 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// Largest body that is read: a token without a catalog has a few KiB, more with many roles. Unit: bytes.
 const MOST: usize = 256 * 1024;
 
+/// Cause of a 403. For Keystone, the subject of a token of a trust with impersonation is the trustee, and its user is the
+/// trustor. So the rule that a token may validate itself never holds for it.
+const NOT_BY_ITSELF: &str = "403 Forbidden: its policy identity:validate_token does not let the token validate itself. \
+    No token of a trust with impersonation can: use a trust without it, or an application credential";
+
 /// A client that cannot be created. The text names the setting and the reason.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -86,9 +91,7 @@ impl KeystoneClient {
             StatusCode::OK => self.read(response).await.map(Some),
             // 400: the token is none that Keystone can read.
             StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND | StatusCode::BAD_REQUEST => Ok(None),
-            StatusCode::FORBIDDEN => Err(self.undecided(
-                "403 Forbidden: its policy identity:validate_token does not let a token validate itself",
-            )),
+            StatusCode::FORBIDDEN => Err(self.undecided(NOT_BY_ITSELF)),
             other if other.is_server_error() || other == StatusCode::TOO_MANY_REQUESTS => {
                 Err(self.silence(&other.to_string()))
             }

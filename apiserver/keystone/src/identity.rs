@@ -202,7 +202,13 @@ pub(crate) mod tests {
     fn the_groups_follow_the_scope_of_the_token() {
         let federated = json!({"id": "u", "name": "n", "domain": {"id": "d"},
             "OS-FEDERATION": {"groups": [{"id": "g1"}]}});
+        let trust = json!({"id": "t", "trustor_user": {"id": "u2"}, "trustee_user": {"id": "u1"},
+            "impersonation": false});
         let table = [
+            (
+                json!({"OS-TRUST:trust": trust, "roles": [{"id": "r", "name": "reader"}]}),
+                vec!["keystone:project:p1", "keystone:project:p1:reader"],
+            ),
             (json!({"project": null, "roles": []}), vec![]),
             (
                 json!({"project": null, "domain": {"id": "d1", "name": "x"}}),

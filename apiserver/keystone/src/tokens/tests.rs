@@ -3,6 +3,9 @@ use std::time::Duration;
 use reqwest::Client;
 use serde_json::{Value, json};
 use tests_openstack_simulator::{FaultEffect, InjectedFault, Simulator, SimulatorOptions};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use super::*;
 
@@ -58,7 +61,7 @@ async fn many_requests_with_a_token_ask_keystone_once() {
     let token = log_in(&simulator, "demo").await;
     let tokens = Arc::new(tokens(&simulator));
     simulator.set_latency(Duration::from_millis(50));
-    let mut reviews = tokio::task::JoinSet::new();
+    let mut reviews = JoinSet::new();
     for _ in 0..50 {
         let (tokens, token) = (Arc::clone(&tokens), token.clone());
         reviews.spawn(async move { tokens.review(&token).await.unwrap().unwrap().name });
@@ -81,7 +84,7 @@ async fn while_keystone_is_silent_known_tokens_work_and_others_get_an_error_at_o
     assert_eq!(validations(&simulator), asked, "Keystone was silent a moment ago");
 
     tokio::time::pause();
-    tokio::time::advance(GOOD).await;
+    tokio::time::advance(LONGEST_TTL).await;
     let user = tokens.review(&token).await.unwrap().unwrap();
     let age: u64 = user.extra[IDENTITY_STALE].first().unwrap().parse().unwrap();
     assert!(age >= 60, "{age}");
@@ -93,18 +96,37 @@ async fn while_keystone_is_silent_known_tokens_work_and_others_get_an_error_at_o
 #[tokio::test]
 async fn a_token_that_was_revoked_is_refused_when_its_answer_is_no_longer_fresh() {
     let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
-    let token = log_in(&simulator, "demo").await;
-    let tokens = tokens(&simulator);
-    tokens.review(&token).await.unwrap().unwrap();
     let url = format!("{}/auth/tokens", simulator.auth_url().trim_end_matches('/'));
-    let revoked = Client::new().delete(url).header("X-Auth-Token", &token).header("X-Subject-Token", &token);
-    assert_eq!(revoked.send().await.unwrap().status().as_u16(), 204);
-    let known = tokens.review(&token).await.unwrap().unwrap();
-    assert!(!known.extra.contains_key(IDENTITY_STALE));
-    tokio::time::pause();
-    tokio::time::advance(GOOD).await;
-    tokio::time::resume();
-    assert_eq!(tokens.review(&token).await, Ok(None));
+    for ttl in [LONGEST_TTL, Duration::from_secs(30)] {
+        let token = log_in(&simulator, "demo").await;
+        let tokens = tokens(&simulator).with_cache_ttl(ttl);
+        tokens.review(&token).await.unwrap().unwrap();
+        let revoked = Client::new().delete(&url);
+        let revoked = revoked.header("X-Auth-Token", &token).header("X-Subject-Token", &token);
+        assert_eq!(revoked.send().await.unwrap().status().as_u16(), 204);
+        let known = tokens.review(&token).await.unwrap().unwrap();
+        assert!(!known.extra.contains_key(IDENTITY_STALE));
+        tokio::time::pause();
+        tokio::time::advance(ttl).await;
+        tokio::time::resume();
+        assert_eq!(tokens.review(&token).await, Ok(None), "{ttl:?}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_cache_each_request_reaches_keystone_and_no_answer_counts_as_old() {
+    let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
+    let token = log_in(&simulator, "demo").await;
+    let tokens = tokens(&simulator).with_cache_ttl(Duration::ZERO);
+    for _ in 0..2 {
+        let user = tokens.review(&token).await.unwrap().unwrap();
+        assert!(!user.extra.contains_key(IDENTITY_STALE));
+        assert_eq!(tokens.review("gAAAAABinvented").await, Ok(None));
+    }
+    assert_eq!(validations(&simulator), 4);
+    simulator.inject(answers(503));
+    let user = tokens.review(&token).await.unwrap().unwrap();
+    assert!(user.extra.contains_key(IDENTITY_STALE), "Keystone is silent");
 }
 
 #[tokio::test]
@@ -112,11 +134,101 @@ async fn an_odd_answer_about_one_token_stops_no_other() {
     let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
     let token = log_in(&simulator, "demo").await;
     let tokens = tokens(&simulator);
-    for code in [403, 431] {
+    for (code, words) in [(403, "trust with impersonation"), (431, "431")] {
         simulator.inject(answers(code));
         let error = tokens.review("gAAAAABodd").await.unwrap_err();
-        assert!(error.0.contains(&code.to_string()), "{error}");
+        assert!(error.0.contains(&code.to_string()) && error.0.contains(words), "{error}");
         simulator.clear_faults();
     }
     assert!(tokens.review(&token).await.unwrap().is_some());
+}
+
+/// Lets all answers so far become too old to be used without a new one.
+async fn outlive_answers() {
+    tokio::time::pause();
+    tokio::time::advance(LONGEST_TTL).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn ia_56_an_old_answer_counts_only_while_keystone_is_silent() {
+    let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
+    let token = log_in(&simulator, "demo").await;
+    let tokens = tokens(&simulator);
+    tokens.review(&token).await.unwrap().unwrap();
+    outlive_answers().await;
+    for code in [403, 431] {
+        simulator.inject(answers(code));
+        let error = tokens.review(&token).await.unwrap_err();
+        assert!(error.0.contains(&code.to_string()), "{error}");
+        simulator.clear_faults();
+    }
+    simulator.inject(answers(503));
+    let user = tokens.review(&token).await.unwrap().unwrap();
+    assert!(user.extra.contains_key(IDENTITY_STALE));
+}
+
+/// Sends this number of guesses of a client at an address.
+fn guess(tokens: &Arc<KeystoneTokens>, count: usize, address: Option<IpAddr>) -> JoinSet<()> {
+    let mut guesses = JoinSet::new();
+    for number in 0..count {
+        let tokens = Arc::clone(tokens);
+        guesses.spawn(async move {
+            let _ = tokens.review_from(&format!("gAAAAAB{number}"), address).await;
+        });
+    }
+    guesses
+}
+
+#[tokio::test]
+async fn tm_18_guesses_of_one_address_leave_room_for_the_tokens_of_others() {
+    let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
+    let token = log_in(&simulator, "demo").await;
+    let tokens = Arc::new(tokens(&simulator));
+    let [near, far] = ["192.0.2.1", "192.0.2.2"].map(|text| text.parse().ok());
+    simulator.set_latency(Duration::from_millis(500));
+    let _guesses = guess(&tokens, 3 * AT_ONCE, near);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let started = Instant::now();
+    assert!(tokens.review_from(&token, far).await.unwrap().is_some());
+    // Behind all guesses it would take three times as long.
+    assert!(started.elapsed() < Duration::from_millis(1300), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn ia_56_a_full_queue_counts_as_silence_only_without_answers() {
+    let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
+    let token = log_in(&simulator, "demo").await;
+    let tokens = Arc::new(tokens(&simulator));
+    tokens.review(&token).await.unwrap().unwrap();
+    assert!(!tokens.overloaded().is_silence, "the queue is full because of a flood");
+    outlive_answers().await;
+    simulator.set_latency(Duration::from_secs(60));
+    let _guesses = guess(&tokens, PER_ADDRESS, None);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let user = tokens.review(&token).await.unwrap().unwrap();
+    assert!(user.extra.contains_key(IDENTITY_STALE), "Keystone answers no request");
+}
+
+#[tokio::test]
+async fn tm_19_no_redirect_of_keystone_is_followed() {
+    let [redirecting, target] =
+        [TcpListener::bind("127.0.0.1:0").await, TcpListener::bind("127.0.0.1:0").await];
+    let (redirecting, target) = (redirecting.unwrap(), target.unwrap());
+    let answer = format!(
+        "HTTP/1.1 302 Found\r\nLocation: http://{}/v3/auth/tokens\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        target.local_addr().unwrap()
+    );
+    let serving = async {
+        let (mut stream, _) = redirecting.accept().await.unwrap();
+        let mut head = [0; 4096];
+        assert!(stream.read(&mut head).await.unwrap() > 0);
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    };
+    let url = format!("http://{}", redirecting.local_addr().unwrap());
+    let tokens = KeystoneTokens::new(KeystoneClient::new(&url, None).unwrap()).unwrap();
+    let (found, ()) = tokio::join!(tokens.review("gAAAAABtoken"), serving);
+    assert!(found.unwrap_err().0.contains("302 Found"));
+    let shown = tokio::time::timeout(Duration::from_millis(100), target.accept()).await;
+    assert!(shown.is_err(), "the token would be shown to another server");
 }

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use apiserver_access::TokenSource;
-use apiserver_keystone::{KeystoneClient, KeystoneTokens};
+use apiserver_keystone::{KeystoneClient, KeystoneTokens, LONGEST_TTL};
 use serde::Deserialize;
+
+use crate::cli;
 
 /// Keystone whose tokens identify users.
 #[derive(Debug, Clone, Deserialize)]
@@ -25,6 +28,9 @@ pub(crate) struct Keystone {
     /// false, and it gets Fernet tokens only.
     #[serde(default)]
     pub(crate) jws: bool,
+    /// Time for which an answer of Keystone is used, e.g. `30s`: the delay of a revocation. At most 60s. Default: 60s.
+    #[serde(rename = "cacheTTL")]
+    pub(crate) cache_ttl: Option<String>,
     /// ClusterRole of each role of a project, in the namespaces of the project. Default: `reader: view`, `member: edit`,
     /// `manager: admin` and `admin: admin`.
     pub(crate) project_roles: Option<BTreeMap<String, String>>,
@@ -42,7 +48,17 @@ impl Keystone {
         if let Some((role, _)) = roles.clone().find(|(role, name)| role.is_empty() || name.is_empty()) {
             bail!("keystone.projectRoles: role {role:?}: the role and its ClusterRole must have names");
         }
+        self.cache_ttl()?;
         KeystoneClient::new(&self.auth_url, None).map(drop).map_err(anyhow::Error::new)
+    }
+
+    fn cache_ttl(&self) -> anyhow::Result<Duration> {
+        let Some(text) = &self.cache_ttl else { return Ok(LONGEST_TTL) };
+        let found = cli::duration_or_none(text).map_err(|error| anyhow!("keystone.cacheTTL: {error}"))?;
+        if found > LONGEST_TTL {
+            bail!("keystone.cacheTTL: must be at most {}s", LONGEST_TTL.as_secs());
+        }
+        Ok(found)
     }
 
     /// Returns the source of the users.
@@ -55,7 +71,8 @@ impl Keystone {
         };
         let ca = self.ca_file.as_ref().map(read).transpose()?;
         let client = KeystoneClient::new(&self.auth_url, ca.as_deref())?;
-        Ok(Arc::new(KeystoneTokens::new(client).context("the system has no random numbers")?))
+        let tokens = KeystoneTokens::new(client).context("the system has no random numbers")?;
+        Ok(Arc::new(tokens.with_cache_ttl(self.cache_ttl()?)))
     }
 }
 
@@ -70,5 +87,20 @@ mod tests {
         let jws = |text: Value| serde_json::from_value::<Keystone>(text).unwrap().jws;
         assert!(!jws(json!({"authURL": "https://k"})));
         assert!(jws(json!({"authURL": "https://k", "jws": true})));
+    }
+
+    #[test]
+    fn an_answer_is_used_for_a_minute_at_most() {
+        let ttl = |text: Option<&str>| {
+            let read = json!({"authURL": "https://k", "cacheTTL": text});
+            let keystone = serde_json::from_value::<Keystone>(read).unwrap();
+            keystone.check().and_then(|()| keystone.cache_ttl()).map_err(|error| error.to_string())
+        };
+        assert_eq!(ttl(None), Ok(LONGEST_TTL));
+        assert_eq!(ttl(Some("0s")), Ok(Duration::ZERO));
+        assert_eq!(ttl(Some("5s")), Ok(Duration::from_secs(5)));
+        assert_eq!(ttl(Some("61s")), Err("keystone.cacheTTL: must be at most 60s".to_owned()));
+        let error = ttl(Some("soon")).unwrap_err();
+        assert!(error.starts_with("keystone.cacheTTL: \"soon\""), "{error}");
     }
 }

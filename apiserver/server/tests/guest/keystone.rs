@@ -71,9 +71,14 @@ async fn a_login_that_keystone_refuses_has_its_words_and_no_output() {
 
 /// Starts a server with the Keystone of a simulator. Returns it with a token of the user `demo`.
 async fn with_keystone(simulator: &Simulator, data: &Path) -> (Capstan, String) {
+    with_settings(simulator, data, "").await
+}
+
+/// The same with further lines of the configuration.
+async fn with_settings(simulator: &Simulator, data: &Path, settings: &str) -> (Capstan, String) {
     let config = data.join("config.yaml");
     let text = format!(
-        "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\nkeystone: {{authURL: '{}', allowInsecureHTTP: true}}\n",
+        "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\nkeystone: {{authURL: '{}', allowInsecureHTTP: true}}\n{settings}",
         simulator.auth_url()
     );
     std::fs::write(&config, text).unwrap();
@@ -143,4 +148,42 @@ async fn users_of_a_project_have_the_permissions_of_their_role_in_its_namespaces
         assert!(begun.elapsed() < PATIENCE, "the namespace is the project's no more");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn iz_01_an_authorization_file_can_have_the_roles_of_projects_without_those_of_bindings() {
+    let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let authorizers = data.path().join("authorizers.yaml");
+    let text = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers:\n\
+        - {type: System, name: system}\n- {type: Keystone, name: keystone}\n";
+    std::fs::write(&authorizers, text).unwrap();
+    let setting = format!("authorizationConfigFile: {}\n", authorizers.display());
+    let (capstan, token) = with_settings(&simulator, data.path(), &setting).await;
+    let user = TokenClient::new(&capstan, data.path());
+    let (_, identity) = user.review("Authorization", &format!("Bearer {token}")).await;
+    let project = identity.pointer("/extra/alpha.kubernetes.io~1identity~1project~1id/0");
+    let project = project.and_then(Value::as_str).unwrap().to_owned();
+    let admin = capstan.client();
+    let create = async |path: &str, object: Value| {
+        let answer = admin.once("POST", path, &object.to_string()).await.unwrap();
+        assert_eq!(answer.code, 201, "{path}: {}", answer.text());
+    };
+    let labels = json!({"capstan.dev/keystone-project": project});
+    // The binding comes first: when the role of the project counts, it has been read, too.
+    create("/api/v1/namespaces", json!({"metadata": {"name": "team"}})).await;
+    let binding = json!({"metadata": {"name": "alice"}, "roleRef": {"kind": "ClusterRole", "name": "edit"},
+        "subjects": [{"kind": "User", "name": "alice"}]});
+    create("/apis/rbac.authorization.k8s.io/v1/namespaces/team/rolebindings", binding).await;
+    let labelled = json!({"metadata": {"labels": labels}}).to_string();
+    assert_eq!(admin.once("PATCH", "/api/v1/namespaces/team", &labelled).await.unwrap().code, 200);
+    let machines = "/apis/cluster.x-k8s.io/v1beta2/namespaces/team/machines";
+    let begun = std::time::Instant::now();
+    while user.get(machines, &token).await.0 != 200 {
+        assert!(begun.elapsed() < PATIENCE, "{:?}", user.get(machines, &token).await);
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let alice = capstan.client_of(Identity::of_member(data.path(), "alice", &["dev"]));
+    let refused = alice.get(machines).await.unwrap();
+    assert_eq!(refused.code, 403, "the file has no type RBAC: {}", refused.text());
 }

@@ -1,5 +1,9 @@
 //! Users of a real Keystone, who log in with kubectl's plug-in on the direct endpoint.
 
+mod endpoint;
+mod stopped;
+mod tokens;
+
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
@@ -8,6 +12,8 @@ use serde_json::Value;
 use super::lab::{Lab, until};
 use super::openstack::{OpenStack, text};
 use crate::run;
+
+pub(super) use tokens::tokens;
 
 /// Entries of `clouds.yaml` with the same user and project: a password, and an application credential.
 const CLOUDS: [&str; 2] = ["lab", "lab-appcred"];
