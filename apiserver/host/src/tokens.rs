@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use apiserver_access::{ReviewFailed, TokenHash, TokenHasher, TokenSource, User};
+use apiserver_access::{InFlight, Overloaded, ReviewFailed, TokenHash, TokenHasher, TokenSource, User};
 use async_trait::async_trait;
 use aws_lc_rs::error::Unspecified;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
@@ -12,7 +12,6 @@ use kube::{Api, Client};
 
 use crate::audiences::Audiences;
 use crate::health::{HostHealth, HostState};
-use crate::in_flight::{self, InFlight, Overloaded};
 use crate::mirror::HostMirror;
 use crate::retry;
 use crate::ttl_cache::TtlCache;
@@ -197,7 +196,7 @@ impl HostTokens {
         address: Option<IpAddr>,
     ) -> Result<Option<User>, ReviewFailed> {
         // The user is not known yet.
-        let source = in_flight::source(address);
+        let source = InFlight::source(address);
         let entered = self.in_flight.enter(&source).await;
         let _permit = entered.map_err(|Overloaded| {
             ReviewFailed("too many tokens wait for the host cluster to review them: try again".to_owned())

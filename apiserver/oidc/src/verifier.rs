@@ -1,9 +1,8 @@
 //! Verifier of the tokens of one issuer.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use apiserver_access::{ReviewFailed, TokenSource, User};
+use apiserver_access::{CLOCK, ReviewFailed, TokenSource, User};
 use async_trait::async_trait;
 use reqwest::Client;
 
@@ -84,7 +83,7 @@ fn verifies(known: &KeySet, token: &Unverified<'_>) -> bool {
 }
 
 fn now() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(f64::INFINITY, |since| since.as_secs_f64())
+    CLOCK.time().as_secs_f64()
 }
 
 #[async_trait]

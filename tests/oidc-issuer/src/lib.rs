@@ -35,6 +35,8 @@ pub struct State {
     pub is_silent: bool,
     /// Responses that replace those of the issuer, by path.
     pub responses: HashMap<String, (u16, Value)>,
+    /// Redirects that replace those responses: the URL of each, by path.
+    pub redirects: HashMap<String, String>,
     /// Requests so far, as `GET /path`.
     pub log: Vec<String>,
     /// Value of `Cache-Control` of the keys.
@@ -140,6 +142,9 @@ fn respond(url: &str, state: &mut State, request: &Request) -> Option<Response> 
     state.log.push(format!("{} {}", request.method, request.path));
     if state.is_silent {
         return None;
+    }
+    if let Some(location) = state.redirects.get(&request.path) {
+        return Some(Response { code: 302, location: Some(location.clone()), ..Response::default() });
     }
     if let Some((code, body)) = state.responses.get(&request.path) {
         return Some(Response::json(*code, body));

@@ -3,11 +3,8 @@
 //! The signature, the issuer, the audience and the times are in the token. That the service account still exists is known
 //! from the mirror. That a pod still exists is not known: the user gets an attribute that says so.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use apiserver_access::{CREDENTIAL_ID, ReviewFailed, UNVERIFIED, User};
+use apiserver_access::{CLOCK, CREDENTIAL_ID, ReviewFailed, UNVERIFIED, User};
 use apiserver_oidc::KeyRefusal;
-use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -121,7 +118,7 @@ impl OfflineTokens {
         })?;
         let claims = Claims::deserialize(Value::Object(claims))
             .map_err(|error| Unverified::Refused(format!("it is none of a service account: {error}")))?;
-        claims.check(Timestamp::now().as_second())?;
+        claims.check(i64::try_from(CLOCK.time().as_secs()).unwrap_or(i64::MAX))?;
         self.check_account(&claims.kubernetes)?;
         Ok(claims.user())
     }
@@ -194,5 +191,5 @@ impl Claims {
 }
 
 fn now() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(f64::INFINITY, |since| since.as_secs_f64())
+    CLOCK.time().as_secs_f64()
 }

@@ -268,3 +268,18 @@ async fn groups_come_from_another_place_of_the_issuer() {
     let error = scene.review(&scene.issuer.token("k1", &of(format!("{url}/none")))).await.unwrap_err().0;
     assert!(error.contains("404"), "{error}");
 }
+
+#[tokio::test]
+async fn tm_19_no_redirect_of_an_issuer_is_followed() {
+    for path in ["/.well-known/openid-configuration", "/keys", "/groups"] {
+        let scene = plain().await;
+        let url = scene.issuer.url().to_owned();
+        scene.issuer.state().redirects.insert(path.to_owned(), format!("{url}/elsewhere"));
+        let claims = json!({"sub": "alice", "_claim_names": {"groups": "s"},
+            "_claim_sources": {"s": {"endpoint": format!("{url}/groups")}}});
+        let error = scene.review(&scene.issuer.token("k1", &claims)).await.unwrap_err().0;
+        assert!(error.contains(path) && error.contains("302"), "{path}: {error}");
+        let log = scene.issuer.state().log.clone();
+        assert!(!log.contains(&"GET /elsewhere".to_owned()), "{path}: {log:?}");
+    }
+}

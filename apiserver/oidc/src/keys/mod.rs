@@ -190,10 +190,14 @@ impl KeySource {
         let Some(copies) = &self.context.copies else { return };
         let found = copies.read(&self.issuer.url).await;
         let Some(copy) = found.filter(|copy| copy.place == self.discovery.as_str()) else { return };
-        match read(copy.document.as_bytes()) {
-            Ok(keys) => {
-                tracing::info!(issuer = self.issuer.url, age = ?copy.age(), "the kept keys of the issuer are used");
-                self.use_keys(keys, copy.age(), Duration::ZERO);
+        let keys = match copy.age() {
+            Some(age) => read(copy.document.as_bytes()).map(|keys| (keys, age)),
+            None => Err("they are of a time in the future, so their age is not known".to_owned()),
+        };
+        match keys {
+            Ok((keys, age)) => {
+                tracing::info!(issuer = self.issuer.url, ?age, "the kept keys of the issuer are used");
+                self.use_keys(keys, age, Duration::ZERO);
             }
             Err(error) => tracing::warn!(issuer = self.issuer.url, error, "the kept keys cannot be used"),
         }

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use apiserver_http::TokenEndpoint;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use async_trait::async_trait;
-use jiff::Timestamp;
 use serde_json::Value;
 use storage_contract::StoreError;
 use storage_etcd::{Member, Members};
@@ -20,6 +19,7 @@ use super::{Bundle, JoinRequest, JoinTokens, MemberOfEtcd, PATH, Secret, proof};
 use crate::etcd_files::EtcdFiles;
 use crate::install::{self, Installation, Layout, StoreKind};
 use crate::pki;
+use crate::recorded_time::judged_now;
 
 /// Requests at the same time. Each may wait for etcd.
 const AT_ONCE: usize = 4;
@@ -64,7 +64,7 @@ impl JoinService {
         if !proof::is_proved(&request) {
             return Err(refused("the node does not prove that it holds its key"));
         }
-        match self.tokens.redeem(&request, Timestamp::now()).await {
+        match self.tokens.redeem(&request, judged_now()).await {
             Ok(Ok(())) => Ok(request),
             Ok(Err(rejected)) => Err(refused(&format!("{rejected:?}"))),
             Err(error) => {

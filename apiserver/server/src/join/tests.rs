@@ -192,6 +192,8 @@ fn data(home: &std::path::Path) -> std::path::PathBuf {
         store: crate::install::StoreKind::ExternalEtcd,
         etcd_endpoints: vec!["https://192.0.2.20:2379".to_owned()],
         has_host: false,
+        keystone: None,
+        static_pods: None,
         issuer: "https://192.0.2.9:7443".to_owned(),
         peers: Vec::new(),
     };

@@ -13,22 +13,22 @@ const JUMP: SignedDuration = SignedDuration::from_secs(5);
 
 /// Readings of the clock at the last pass.
 #[derive(Debug, Default)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     last: Option<(Timestamp, Instant)>,
 }
 
 /// Comparison with the last pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Reading {
+pub(crate) struct Reading {
     /// Time that has really passed; `None` at the first pass.
-    pub elapsed: Option<Duration>,
+    pub(crate) elapsed: Option<Duration>,
     /// Seconds by which the clock was set, if it was. Negative: back.
-    pub jump: Option<i64>,
+    pub(crate) jump: Option<i64>,
 }
 
 impl Clock {
     /// Reads the clock. A suspended machine counts as a jump, since it did nothing in that time.
-    pub(super) fn read(&mut self, wall: Timestamp, now: Instant) -> Reading {
+    pub(crate) fn read(&mut self, wall: Timestamp, now: Instant) -> Reading {
         let Some((last_wall, last_now)) = self.last.replace((wall, now)) else {
             return Reading { elapsed: None, jump: None };
         };

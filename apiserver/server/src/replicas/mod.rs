@@ -24,7 +24,8 @@ use storage_contract::{Entry, Key, KeyRange, ListOptions, Outage, Revision, Stor
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use clock::{Clock, Reading};
+pub(crate) use clock::Clock;
+use clock::Reading;
 pub(crate) use command::{all, is_dead, live, run};
 pub(crate) use record::Replica;
 
@@ -163,7 +164,7 @@ impl ReplicaRecord {
             }
             let age = age(seen, entry, now);
             if age >= REMOVED {
-                self.forget(entry).await?;
+                forget(self.store.as_ref(), entry).await?;
             } else if age < DEAD {
                 live.extend(Replica::read(&entry.value));
             }
@@ -184,20 +185,34 @@ impl ReplicaRecord {
         );
     }
 
-    /// Removes the record of another replica, unless it was renewed since.
-    async fn forget(&self, entry: &Entry) -> anyhow::Result<()> {
-        match self.store.delete(&entry.key, entry.modified).await {
-            Ok(_) | Err(StoreError::Conflict { .. }) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-
     async fn remove(&self) -> anyhow::Result<()> {
         let own = self.replica.key()?;
         if let Some(known) = self.store.get(&own).await? {
             self.store.delete(&own, known.modified).await?;
         }
         Ok(())
+    }
+}
+
+/// Removes the records that were renewed after a time, by the clocks of their replicas. A replica that lives writes its record
+/// again.
+///
+/// # Errors
+/// The store does not answer.
+pub(crate) async fn forget_later(store: &dyn Store, time: Timestamp) -> anyhow::Result<()> {
+    for entry in list(store).await? {
+        if Replica::read(&entry.value).is_some_and(|replica| replica.renewed > time) {
+            forget(store, &entry).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes the record of another replica, unless it was renewed since.
+async fn forget(store: &dyn Store, entry: &Entry) -> anyhow::Result<()> {
+    match store.delete(&entry.key, entry.modified).await {
+        Ok(_) | Err(StoreError::Conflict { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

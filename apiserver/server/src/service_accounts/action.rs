@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::TokenIssuer;
 use super::bound::BoundKind;
 use super::claims::{Claims, ObjectId, Objects, user_name};
+use crate::recorded_time::refusal_to_sign;
 
 /// Group, version and kind of the body and of the response.
 const TOKEN_REQUEST: (&str, &str, &str) = ("authentication.k8s.io", "v1", "TokenRequest");
@@ -129,6 +130,9 @@ impl ActionHandler for TokenAction {
 
 impl TokenAction {
     async fn sign(&self, claims: &Claims) -> ApiResult<String> {
+        if let Some(why) = refusal_to_sign() {
+            return Err(ApiError::unavailable(why));
+        }
         self.issuer.sign(claims).await.map_err(|error| {
             ApiError::unavailable(format!("tokens cannot be signed now: {error:#}; try again"))
         })

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::TokenIssuer;
 use super::bound::KINDS;
 use super::claims::{Claims, ObjectId};
+use crate::recorded_time::judged_now;
 
 /// Time for which a token is valid after the deletion of its object began, as upstream has it: what the object is
 /// for may have to end in order.
@@ -102,7 +103,7 @@ impl ServiceAccountTokens {
             ReviewFailed(format!("the signing keys of service accounts cannot be read: {error:#}; try again"))
         })?;
         let Some(claims) = claims else { return Ok(None) };
-        let refusal = claims.refusal(self.issuer.url(), audiences, Timestamp::now());
+        let refusal = claims.refusal(self.issuer.url(), audiences, judged_now());
         let refusal = match refusal {
             Some(refusal) => Some(refusal),
             None => self.missing(&claims).await?.map(str::to_owned),

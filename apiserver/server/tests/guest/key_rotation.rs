@@ -45,7 +45,7 @@ pub(crate) async fn store(url: &str) -> EtcdStore {
 }
 
 /// Returns the start of the stored value of a Secret, up to the name of its key.
-pub(crate) async fn sealed_by(store: &EtcdStore, name: &str) -> String {
+pub(crate) async fn sealed_by(store: &dyn Store, name: &str) -> String {
     let key = Key::new(format!("/capstan/core/secrets/default/{name}")).unwrap();
     let value = store.get(&key).await.unwrap().unwrap().value;
     let prefix: Vec<&[u8]> = value.split(|byte| *byte == b':').take(5).collect();

@@ -1,17 +1,22 @@
 //! Tokens of service accounts, with a real server.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use crate::client::Client;
+use crate::etcd::Etcd;
 use crate::process::{Capstan, PATIENCE};
+use crate::rolling_restart::share_secrets;
 use crate::token_client::TokenClient;
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
+
+/// Longest time until the end of a service account counts on another replica.
+const EFFECT: Duration = Duration::from_secs(1);
 
 async fn send(client: &Client, method: &str, path: &str, body: &Value, expected: u16) -> Value {
     let body = if body.is_null() { String::new() } else { body.to_string() };
@@ -60,7 +65,7 @@ async fn delegated(admin: &Client, client: &TokenClient, token: &str, claims: &V
         "subjects": [{"kind": "ServiceAccount", "namespace": "default", "name": "robot"}]});
     let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
     send(admin, "POST", bindings, &binding, 201).await;
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     while client.post(REVIEWS, token, &json!({"spec": {"token": token}})).await != 201 {
         assert!(begun.elapsed() < PATIENCE, "the binding has no effect");
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -124,6 +129,37 @@ async fn a_token_names_its_service_account_and_ends_with_it() {
     assert_eq!(code(&client, &token).await, 401);
     create(&admin, "robot").await;
     assert_eq!(code(&client, &token).await, 401, "an account of the same name is another one");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tm_07_a_token_ends_with_its_account_on_another_replica_within_a_second() {
+    let etcd = Etcd::started();
+    let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [first, second] = directories.each_ref().map(tempfile::TempDir::path);
+    let config = first.join("capstan.yaml");
+    let settings = format!(
+        "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\n\
+         serviceAccounts: {{issuer: 'https://capstan.example.org'}}\nstorage: {{etcd: {{endpoints: ['{}']}}}}\n",
+        etcd.url()
+    );
+    std::fs::write(&config, settings).unwrap();
+    let flags = ["--config", config.to_str().unwrap()];
+    let one = Capstan::start(first, &flags);
+    one.ready().await;
+    share_secrets(first, second);
+    let other = Capstan::start(second, &flags);
+    other.ready().await;
+    let (admin, client) = (one.client(), TokenClient::new(&other, second));
+    create(&admin, "robot").await;
+    let (token, _) = issue(&admin, json!({})).await;
+    assert_eq!(code(&client, &token).await, 201, "the token is of another replica");
+    send(&admin, "DELETE", &format!("{ACCOUNTS}/robot"), &Value::Null, 200).await;
+    let begun = Instant::now();
+    while code(&client, &token).await != 401 {
+        assert!(begun.elapsed() < PATIENCE, "the token is still accepted");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(begun.elapsed() < EFFECT, "{:?}", begun.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread")]
