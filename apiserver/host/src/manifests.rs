@@ -6,8 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::ca_bundles;
 use crate::policy_parameters::{self, PolicyParameters};
+use crate::{ca_bundles, definitions, provisional_namespaces};
 
 /// Priority of groups, above the 1000 of CRDs: Capstan's come first if both exist.
 const GROUP_PRIORITY: i32 = 1100;
@@ -60,6 +60,10 @@ pub struct Options {
     pub write_secrets: Vec<String>,
     /// True if Capstan may write the CA bundles of the APIServices of its kinds.
     pub write_ca_bundle: bool,
+    /// True if Capstan may write the metadata in the CRD objects of its kinds.
+    pub write_crds: bool,
+    /// True if Capstan may create namespaces: those that users have created in its own store during an outage.
+    pub create_namespaces: bool,
 }
 
 /// Returns the objects, in an order in which they can be applied.
@@ -130,6 +134,12 @@ fn access(hosted: &[&Resource], options: &Options) -> Vec<Value> {
     if options.write_ca_bundle {
         objects.extend(ca_bundles::access(hosted, &subjects));
     }
+    if options.write_crds {
+        objects.extend(definitions::access(&options.definitions, &subjects));
+    }
+    if options.create_namespaces {
+        objects.extend(provisional_namespaces::access(&subjects));
+    }
     objects.extend(roles(hosted));
     objects
 }
@@ -143,14 +153,9 @@ fn front_proxy(options: &Options, subjects: &Value) -> Vec<Value> {
             "metadata": {"name": "capstan-auth-reader", "namespace": "kube-system"},
             "roleRef": {"apiGroup": rbac, "kind": "Role", "name": reader}, "subjects": subjects})];
     }
-    let name = "capstan:auth-reader";
     let rule = json!({"apiGroups": [""], "resources": ["configmaps"],
         "resourceNames": ["extension-apiserver-authentication"], "verbs": READ});
-    vec![
-        json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": [rule]}),
-        json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": name},
-            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name}, "subjects": subjects}),
-    ]
+    Vec::from(cluster_role("capstan:auth-reader", &[rule], subjects))
 }
 
 /// Returns the role of a writer of Secrets in a namespace, and its binding.
@@ -168,18 +173,25 @@ fn of_secrets(namespace: &str, subjects: &Value) -> [Value; 2] {
 
 /// Returns the role of the mirror, and its binding.
 fn of_mirror(subjects: &Value) -> [Value; 2] {
-    let (rbac, name) = ("rbac.authorization.k8s.io", "capstan:mirror");
-    let version = "rbac.authorization.k8s.io/v1";
     let kinds = ["clusterrolebindings", "clusterroles", "rolebindings", "roles"];
-    let role = json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": [
-        {"apiGroups": [rbac], "resources": kinds, "verbs": READ},
-        {"apiGroups": [""], "resources": ["resourcequotas", "serviceaccounts", "services"], "verbs": READ},
-        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": READ},
-        {"apiGroups": ["admissionregistration.k8s.io"], "resources": ADMISSION, "verbs": READ},
-        {"nonResourceURLs": ["/openid/v1/jwks"], "verbs": ["get"]}]});
-    let binding = json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": name},
-        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name}, "subjects": subjects});
-    [role, binding]
+    let rules = [
+        json!({"apiGroups": ["rbac.authorization.k8s.io"], "resources": kinds, "verbs": READ}),
+        json!({"apiGroups": [""], "resources": ["resourcequotas", "serviceaccounts", "services"], "verbs": READ}),
+        json!({"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": READ}),
+        json!({"apiGroups": ["admissionregistration.k8s.io"], "resources": ADMISSION, "verbs": READ}),
+        json!({"nonResourceURLs": ["/openid/v1/jwks"], "verbs": ["get"]}),
+    ];
+    cluster_role("capstan:mirror", &rules, subjects)
+}
+
+/// Returns a role of the whole cluster with these rules, and its binding of the same name.
+pub(crate) fn cluster_role(name: &str, rules: &[Value], subjects: &Value) -> [Value; 2] {
+    let (rbac, version) = ("rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1");
+    [
+        json!({"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}),
+        json!({"apiVersion": version, "kind": "ClusterRoleBinding", "metadata": {"name": name},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name}, "subjects": subjects}),
+    ]
 }
 
 /// Returns the ClusterRoles `capstan:view`, `capstan:edit` and `capstan:admin` with the permissions on Capstan's kinds.

@@ -191,6 +191,10 @@ impl NamespaceSource for HostNamespaces {
         self.read().0.get(name).filter(|known| known.is_reported()).map(|known| known.object.clone())
     }
 
+    fn lacks(&self, name: &str) -> bool {
+        !self.health.state().believes_reviews() && !self.read().0.contains_key(name)
+    }
+
     async fn namespace(&self, name: &str) -> ApiResult<Option<Value>> {
         if let Some(known) = self.known(name) {
             return Ok(Some(known));

@@ -162,8 +162,13 @@ impl HostSecrets {
         }
         let key = (namespace.to_owned(), name.to_owned());
         let unknown = match self.host.answer(&key).await {
-            Ok((Some(secret), age)) if !is_copy(&secret) => return Ok(Some((secret, age))),
-            Ok(_) => None,
+            Ok((Some(secret), age)) => {
+                if !self.host.is_copy(&secret).await? {
+                    return Ok(Some((secret, age)));
+                }
+                None
+            }
+            Ok((None, _)) => None,
             Err(error) if is_silence(&error) || is_unauthenticated(&error) => Some(error),
             Err(error) => return Err(error),
         };
@@ -172,11 +177,6 @@ impl HostSecrets {
             (own, _) => Ok(own),
         }
     }
-}
-
-/// Returns true for a copy of a Secret in Capstan's own store. It may be that of a deleted Cluster of the same name.
-fn is_copy(secret: &Secret) -> bool {
-    is_of_cluster(secret) && secret.labels().contains_key(OWNER)
 }
 
 /// Returns true for certificates, kubeconfigs and bootstrap data, which controllers make. Their copies in the host are
@@ -202,6 +202,23 @@ impl SharedReader {
             Err(_) => self.cache().forget(&key),
         }
         result
+    }
+
+    /// Returns true for a copy of a Secret in Capstan's own store. It may be that of a deleted Cluster of the same name. A Secret
+    /// that `clusterctl move` has brought from another installation has the same label, and is no copy.
+    ///
+    /// # Errors
+    /// The store does not answer.
+    async fn is_copy(&self, secret: &Secret) -> Result<bool, kube::Error> {
+        if !is_of_cluster(secret) || !secret.labels().contains_key(OWNER) {
+            return Ok(false);
+        }
+        self.copies.is_written_back(secret).await.ok_or_else(|| {
+            let (namespace, name) = (secret.namespace().unwrap_or_default(), secret.name_any());
+            unavailable(&format!(
+                "the store does not answer whether the secret {namespace}/{name} of the host cluster is a copy of one of Capstan's own"
+            ))
+        })
     }
 
     /// Returns the host's Secret, as far as it is known now.

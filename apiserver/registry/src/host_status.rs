@@ -165,7 +165,7 @@ fn outbox() -> Value {
         "Objects of one kind.",
         &["kind", "objects", "refused"],
         &json!({
-            "kind": text("Kind of the objects: events or secrets."),
+            "kind": text("Kind of the objects: events, secrets or namespaces."),
             "objects": count("Number of objects that wait."),
             "oldestTime": time("Time since which the oldest object waits."),
             "refused": count("Number of Secrets that the host cluster refuses, or of Events that it has refused since the start of the replica."),

@@ -8,9 +8,11 @@ use std::time::Duration;
 use anyhow::Context;
 use apiserver_access::{Authenticator, Authorizer, HostCertificates, OfRealm, Realm, TokenSource};
 use apiserver_host::{
-    Audiences, Cautious, FrontProxy, HostAuthorizer, HostConnection, HostMetrics, HostNamespaces, HostPin,
-    HostSecrets, HostTokens, HostUserCertificates, MirroredAuthorizer, Prober,
+    Audiences, Cautious, FrontProxy, HostAuthorizer, HostConnection, HostHealth, HostMetrics, HostNamespaces,
+    HostPin, HostSecrets, HostState, HostTokens, HostUserCertificates, MirroredAuthorizer, Prober,
+    StaleAnswers,
 };
+use apiserver_http::KnownHost;
 use apiserver_machinery::quota::QuotaSource;
 use apiserver_machinery::resource::Registry as ObjectKinds;
 use apiserver_machinery::store::{NamespaceSource, ObjectStore};
@@ -52,9 +54,21 @@ pub(crate) struct Host {
     authorizer: Arc<HostAuthorizer>,
     /// Mirror of the host's permissions, if the configuration wants one.
     mirror: Option<Mirroring>,
+    /// Time for which old answers of the host allow reads; `None` if they do not.
+    stale_answers: Option<Duration>,
     /// Admission configurations of the host, if the configuration lets them apply.
     admission: Option<HostAdmission>,
     observer: HostObserver,
+}
+
+/// The host as the watches of its users see it.
+#[derive(Debug)]
+struct NamesUsers(HostHealth);
+
+impl KnownHost for NamesUsers {
+    fn is_known(&self) -> bool {
+        self.0.state() != HostState::Other
+    }
 }
 
 /// Reads the front proxy of the host. If it cannot be read, no client is a front proxy until it can: a host that starts
@@ -119,6 +133,7 @@ impl Host {
             accepts_certificates: host.client_certificates,
             authorizer,
             mirror,
+            stale_answers: host.stale_answers()?,
             admission,
             observer,
         };
@@ -268,12 +283,13 @@ impl Host {
     }
 
     /// Returns an authorizer that asks the host about its own users, and has no opinion about others. While the host does
-    /// not answer, the mirror decides, if there is one.
+    /// not answer, the mirror decides, or old answers do, if the configuration wants one of them.
     pub(crate) fn authorizer_of_its_users(&self) -> Arc<dyn Authorizer> {
         let host = Arc::clone(&self.authorizer);
-        let authorizer: Arc<dyn Authorizer> = match &self.mirror {
-            Some(mirror) => Arc::new(MirroredAuthorizer::deciding(host, mirror.mirror())),
-            None => host,
+        let authorizer: Arc<dyn Authorizer> = match (&self.mirror, self.stale_answers) {
+            (Some(mirror), _) => Arc::new(MirroredAuthorizer::deciding(host, mirror.mirror())),
+            (None, Some(longest)) => Arc::new(StaleAnswers::new(host, self.connection.health(), longest)),
+            (None, None) => host,
         };
         Arc::new(OfRealm { realm: Realm::Host, authorizer })
     }
@@ -315,6 +331,11 @@ impl Host {
         let trust = HostUserCertificates::new(self.connection.health(), self.trusts_masters);
         let trust: Arc<dyn HostCertificates> = Arc::new(trust);
         self.accepts_certificates.then_some(trust)
+    }
+
+    /// Returns the host as the watches of its users see it.
+    pub(crate) fn known(&self) -> Arc<dyn KnownHost> {
+        Arc::new(NamesUsers(self.connection.health()))
     }
 
     /// Returns the namespaces of the host, with their labels.

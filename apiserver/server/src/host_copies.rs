@@ -28,6 +28,7 @@ pub(crate) use mirror::RestoredMirror;
 pub(crate) use outbox::StoredOutbox;
 pub(crate) use secrets::StoredSecrets;
 
+use crate::recorded_time::RecordedTime;
 use crate::sealed_values::SealedValues;
 
 /// First part of the keys. No API group has this name.
@@ -50,6 +51,7 @@ const VERSION: &str = "version";
 #[derive(Debug, Clone)]
 pub(crate) struct HostCopies {
     values: SealedValues,
+    time: RecordedTime,
     /// Uid of the host whose copies are used, although another one is pinned. `None`: the pinned one.
     accepted: Option<String>,
 }
@@ -99,7 +101,8 @@ impl From<StoredProxy> for FrontProxy {
 
 impl HostCopies {
     pub(crate) fn new(store: Arc<dyn Store>, encryption: Arc<Encryption>) -> Self {
-        Self { values: SealedValues::new(store, encryption, HOST), accepted: None }
+        let time = RecordedTime::new(Arc::clone(&store), Arc::clone(&encryption));
+        Self { values: SealedValues::new(store, encryption, HOST), time, accepted: None }
     }
 
     /// Uses no copies of another host than this one. They are there until the pin of this one is written.
@@ -127,7 +130,7 @@ impl HostCopies {
             return Ok(Restored { uid, is_replaced: true, ..Restored::default() });
         }
         let proxy: Option<StoredProxy> = self.values.read(FRONT_PROXY, ONLY).await?;
-        let behind = self.behind().await?;
+        let behind = self.time.behind().await?;
         if behind.is_positive() {
             tracing::warn!(
                 seconds = behind.as_secs(),

@@ -38,6 +38,8 @@ pub(crate) fn run(arguments: &ManifestsArguments, assembly: &Assembly) -> anyhow
         policy_parameters: arguments.policy_parameters.clone(),
         write_secrets: arguments.write_secrets.clone(),
         write_ca_bundle: arguments.write_ca_bundle,
+        write_crds: arguments.write_crds,
+        create_namespaces: arguments.create_namespaces,
     };
     let mut objects = apiserver_host::manifests(&registry, &options);
     if let Some(kubeconfig) = &arguments.kubeconfig {

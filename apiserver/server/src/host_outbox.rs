@@ -1,11 +1,11 @@
-//! Writers of what the host cluster is owed: Events, Secrets of clusters, and CA bundles. They run while this replica is
-//! the leader.
+//! Writers of what the host cluster is owed: Events, Secrets of clusters, provisional namespaces, CA bundles, and the
+//! metadata in CRD objects. They run while this replica is the leader.
 
 use std::sync::Arc;
 
 use apiserver_host::{
-    CaBundles, EventRecord, HostConnection, HostEvents, Refusal, SecretWriteBack, WriteBackHost,
-    WriteBackReport, WriteLimit,
+    EventRecord, HostConnection, HostEvents, OwnObjects, ProvisionalNamespaces, Refusal, SecretWriteBack,
+    WriteBackHost, WriteBackReport, WriteLimit,
 };
 use apiserver_types::{
     Cluster, Condition, ConditionStatus, Time, condition, remove_condition, set_condition,
@@ -20,9 +20,9 @@ use kube::{Api, Client, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use crate::host::Host;
-use crate::host_ca_bundles::TrustedByHost;
 use crate::host_copies::{Originals, StoredOutbox};
 use crate::host_credential;
+use crate::host_own_objects::KeptInHost;
 
 /// Identity that copies Events to a host cluster, and its permissions.
 pub(crate) const EVENTS: (&str, &[PolicyRule]) =
@@ -38,6 +38,22 @@ pub(crate) const SECRETS: (&str, &[PolicyRule]) = (
     ],
 );
 
+/// Identity that ends Capstan's own Namespaces when the host cluster has them, and its permissions.
+const NAMESPACES: (&str, &[PolicyRule]) = (
+    "host-namespaces",
+    &[
+        PolicyRule { groups: &[""], resources: &["namespaces"], verbs: &["get", "list", "watch", "delete"] },
+        PolicyRule {
+            groups: &[""],
+            resources: &["namespaces/finalize", "namespaces/status"],
+            verbs: &["update"],
+        },
+    ],
+);
+
+/// Identities of the writers, in the order of their clients.
+pub(crate) const IDENTITIES: [(&str, &[PolicyRule]); 3] = [EVENTS, SECRETS, NAMESPACES];
+
 /// Conditions of a Cluster whose Secrets are not copied. Each is also the reason of its Event.
 const CONDITIONS: [&str; 2] = ["WriteBackRefused", "WriteBackForbidden"];
 
@@ -48,21 +64,22 @@ const ATTEMPTS: usize = 5;
 pub(crate) struct HostOutbox {
     events: Arc<HostEvents>,
     secrets: SecretWriteBack,
-    /// CA bundles, with the certificates that they must have.
-    bundles: Option<(CaBundles, TrustedByHost)>,
+    namespaces: ProvisionalNamespaces,
+    /// Writer of Capstan's own objects in the host, with those that it keeps.
+    own_objects: Option<(OwnObjects, KeptInHost)>,
     connection: HostConnection,
     /// Recorder of the Events about the host itself.
     notices: Recorder,
 }
 
 impl HostOutbox {
-    /// Creates the writers. Each has a client of its identity; `permit` is the term's. CA bundles are written only if there
-    /// is something that the host has to trust.
+    /// Creates the writers. Each has a client of its [identity](IDENTITIES); `permit` is the term's. `kept`: Capstan's own
+    /// objects in the host.
     pub(crate) fn new(
-        [events, secrets]: [Client; 2],
+        [events, secrets, namespaces]: [Client; 3],
         host: &Host,
         permit: Arc<dyn CallPermit>,
-        trusted: Option<TrustedByHost>,
+        kept: Option<KeptInHost>,
     ) -> Self {
         let records = StoredOutbox::new(host.copies());
         let limit = WriteLimit::with_permit(move || {
@@ -77,12 +94,14 @@ impl HostOutbox {
         let events = HostEvents::new(events, client()).with_health(health.clone()).with_limit(limit.clone());
         let report =
             ClusterConditions { own: secrets.clone(), events: Recorder::new(secrets.clone(), SECRETS.0) };
-        let bundles = trusted.map(|it| (CaBundles::new(client(), limit.clone(), it.services.clone()), it));
+        let namespaces = ProvisionalNamespaces::new(namespaces, client(), health.clone(), limit.clone());
+        let own_objects = kept.map(|kept| (OwnObjects::new(client(), limit.clone()), kept));
         let target = WriteBackHost { health, pin, limit };
         Self {
             events: Arc::new(events.with_record(Arc::new(record))),
             secrets: SecretWriteBack::new(secrets, (client(), target), Arc::new(records), Arc::new(report)),
-            bundles,
+            namespaces,
+            own_objects,
             connection,
             notices,
         }
@@ -95,16 +114,17 @@ impl HostOutbox {
 
     /// Writes until the term ends.
     pub(crate) async fn run(self, end: CancellationToken) {
-        let Self { events, secrets, bundles, connection, notices } = self;
+        let Self { events, secrets, namespaces, own_objects, connection, notices } = self;
         let health = connection.health();
         let credential = host_credential::follow(|| connection.credential_end(), &notices);
         let credential = end.run_until_cancelled(credential);
-        let trusting = end.run_until_cancelled(async {
-            if let Some((bundles, trusted)) = bundles {
-                trusted.follow(&bundles, &health, &notices).await;
+        let keeping = end.run_until_cancelled(async {
+            if let Some((objects, kept)) = own_objects {
+                kept.follow(&objects, &health, &notices).await;
             }
         });
-        tokio::join!(events.run(end.clone()), secrets.run(end.clone()), credential, trusting);
+        let (events, secrets) = (events.run(end.clone()), secrets.run(end.clone()));
+        tokio::join!(events, secrets, namespaces.run(end.clone()), credential, keeping);
     }
 }
 

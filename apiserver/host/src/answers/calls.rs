@@ -41,9 +41,14 @@ const CERTIFICATE_NO_RIGHT: Answers = [403, 403, 503, 403, 403, 403, 403, 403, 4
 const PROXIED: Answers = [200, 200, 503, 503, 503, 503, 503, 503, 503, 503, 200, 503];
 const PROXIED_NO_RIGHT: Answers = [403, 403, 503, 503, 503, 503, 503, 503, 503, 503, 503, 503];
 
+/// Answers to a create through the host in a namespace that was created on the direct endpoint during an outage. Only the
+/// host can make it usable there.
+const PROXIED_PROVISIONAL: Answers = [404, 404, 503, 503, 503, 503, 503, 503, 503, 503, 404, 503];
+
 /// Answers to creates, by the state of the namespace.
 const IN_KNOWN: Answers = [201, 201, 201, 201, 201, 201, 201, 201, 503, 503, 201, 503];
 const IN_UNKNOWN: Answers = [404, 503, 503, 503, 503, 503, 503, 503, 503, 503, 503, 503];
+const IN_PROVISIONAL: Answers = [201; WIDTH];
 const IN_TERMINATING: Answers = [403, 403, 403, 403, 403, 403, 403, 403, 503, 503, 403, 503];
 
 /// Credentials of a caller.
@@ -126,6 +131,12 @@ fn through_host() -> Vec<Call> {
     vec![
         Call::get("through the host: read", Who::Proxied("alice"), &machine(), PROXIED),
         Call::get("through the host: no right", Who::Proxied("mallory"), &machine(), PROXIED_NO_RIGHT),
+        Call::create(
+            "through the host: create in a provisional namespace",
+            Who::Proxied("alice"),
+            ("/apis/capstan.dev/v1alpha1/namespaces/fresh/machineoperations", "MachineOperation"),
+            PROXIED_PROVISIONAL,
+        ),
     ]
 }
 
@@ -217,6 +228,7 @@ fn creates() -> Vec<Call> {
     vec![
         create("own user: create in a known namespace of the host", "team", IN_KNOWN),
         create("own user: create in an unknown namespace", "nowhere", IN_UNKNOWN),
+        create("own user: create in a provisional namespace", "fresh", IN_PROVISIONAL),
         create("own user: create in a terminating namespace", "leaving", IN_TERMINATING),
     ]
 }

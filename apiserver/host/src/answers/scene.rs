@@ -298,17 +298,22 @@ async fn serve(directory: &tempfile::TempDir, of_host: &OfHost) -> Arc<ApiServer
     server
 }
 
-/// Creates the objects of the calls, as the server itself.
+/// Creates the objects of the calls, as the server itself. The host has not answered yet, so the Namespace is provisional.
 async fn create_objects(server: &Arc<ApiServer>) {
     let master = User::authenticated("tester", ["system:masters".to_owned()]);
     let mut client = InProcess::new(Arc::clone(server), master);
-    for (path, kind, name) in
-        [("/apis/cluster.x-k8s.io/v1beta2", "Machine", "m1"), ("/api/v1", "Secret", "s1")]
-    {
-        let version = path.rsplit_once("apis/").map_or("v1", |(_, version)| version);
+    for (path, version, kind, name) in [
+        ("/api/v1/namespaces", "v1", "Namespace", "fresh"),
+        (
+            "/apis/cluster.x-k8s.io/v1beta2/namespaces/team/machines",
+            "cluster.x-k8s.io/v1beta2",
+            "Machine",
+            "m1",
+        ),
+        ("/api/v1/namespaces/team/secrets", "v1", "Secret", "s1"),
+    ] {
         let object = json!({"apiVersion": version, "kind": kind, "metadata": {"name": name}});
-        let path = format!("{path}/namespaces/team/{}s", kind.to_lowercase());
-        let request = Request::post(&path).header("content-type", "application/json");
+        let request = Request::post(path).header("content-type", "application/json");
         let request = request.body(Full::new(bytes::Bytes::from(object.to_string()))).unwrap();
         assert_eq!(client.call(request).await.unwrap().status(), 201, "{path}");
     }

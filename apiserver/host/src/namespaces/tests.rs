@@ -160,3 +160,20 @@ async fn restored_namespaces_never_replace_reported_ones_and_another_host_has_no
     health.set(HostState::Other);
     assert!(namespaces.known("b").is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn ho_35_only_a_namespace_that_is_new_in_an_outage_is_provisional() {
+    let health = HostHealth::in_state(HostState::Up);
+    let namespaces = HostNamespaces::new(Fake::new(status(404)).client()).with_health(health.clone());
+    list(&namespaces, &["known", "lost"]);
+    assert!(!namespaces.lacks("new"), "its user creates it in the host");
+    for state in [HostState::Down, HostState::Probation, HostState::Other] {
+        health.set(state);
+        assert!(namespaces.lacks("new") && !namespaces.lacks("known"), "{state:?}");
+    }
+    namespaces.lose("lost");
+    assert!(!namespaces.lacks("lost"), "the host may get it back");
+    health.set(HostState::Up);
+    health.set(HostState::Slow);
+    assert!(!namespaces.lacks("new"), "the host answers");
+}

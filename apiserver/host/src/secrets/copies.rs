@@ -29,6 +29,10 @@ pub trait SecretCopies: Debug + Send + Sync {
 
     /// Returns namespace and name of all copies.
     async fn names(&self) -> Vec<(String, String)>;
+
+    /// Returns true if a Secret of the host, which has the label of those that Capstan writes there, is one of them. `None` if
+    /// the store does not answer.
+    async fn is_written_back(&self, secret: &Secret) -> Option<bool>;
 }
 
 /// Copies in memory alone.
@@ -47,6 +51,11 @@ impl SecretCopies for NoCopies {
 
     async fn names(&self) -> Vec<(String, String)> {
         Vec::new()
+    }
+
+    /// Without records, the label decides.
+    async fn is_written_back(&self, _: &Secret) -> Option<bool> {
+        Some(true)
     }
 }
 

@@ -14,6 +14,7 @@ use super::copies::BOOTSTRAP_DATA;
 use super::*;
 use crate::fake::{Fake, status};
 use crate::health::HostState;
+use crate::write_back::CopyRecord;
 
 fn secret(version: &str) -> (u16, serde_json::Value) {
     let metadata = json!({"name": "s", "namespace": "n", "resourceVersion": version});
@@ -187,9 +188,9 @@ async fn a_cached_copy_is_not_used_after_the_host_repeats_that_permission_is_rev
     assert!(secrets.secret("n", "s").await.is_err());
 }
 
-/// Copies of a process that has ended.
+/// Copies of a process that has ended, and the record of a Secret that it has written to the host.
 #[derive(Debug, Default)]
-struct Stored(Mutex<HashMap<Key, (Secret, Instant)>>);
+struct Stored(Mutex<HashMap<Key, (Secret, Instant)>>, Mutex<Option<CopyRecord>>);
 
 #[async_trait]
 impl SecretCopies for Stored {
@@ -211,6 +212,11 @@ impl SecretCopies for Stored {
     async fn names(&self) -> Vec<Key> {
         self.0.lock().unwrap().keys().cloned().collect()
     }
+
+    async fn is_written_back(&self, secret: &Secret) -> Option<bool> {
+        let record = self.1.lock().unwrap().clone();
+        Some(record.is_some_and(|record| record.is_of(secret)))
+    }
 }
 
 /// World in which each call of the function is the next leader.
@@ -225,6 +231,23 @@ fn leaders() -> (Fake, HostHealth, Arc<Stored>, impl Fn() -> HostSecrets) {
         HostSecrets::with_copies(namespaces, own.client(), copies)
     };
     (host, health, stored, next)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_of_our_own_is_not_read_and_a_secret_that_clusterctl_has_moved_here_is() {
+    let (host, _health, stored, next) = leaders();
+    let (code, mut moved) = of_cluster("1", "moved");
+    moved["metadata"]["labels"] = json!({OWNER: "u"});
+    host.answer((code, moved));
+    assert_eq!(version(next().secret("n", "s").await).as_deref(), Some("1"), "no record has it");
+    let of = |uid: &str| {
+        let [namespace, name, cluster, owner, host] = ["n", "s", "c", "u", "h"].map(str::to_owned);
+        CopyRecord { namespace, name, cluster, owner, host, uid: Some(uid.to_owned()) }
+    };
+    for (uid, expected) in [("moved", None), ("before the move", Some("1"))] {
+        *stored.1.lock().unwrap() = Some(of(uid));
+        assert_eq!(version(next().secret("n", "s").await).as_deref(), expected, "{uid}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

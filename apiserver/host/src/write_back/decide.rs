@@ -75,7 +75,7 @@ pub(super) fn intent(
 /// Decides on the next step for the `copy` that the host has.
 pub(super) fn step(intent: Intent, copy: Option<&Secret>, record: Option<&CopyRecord>) -> Step {
     let owner = copy.and_then(|copy| copy.labels().get(OWNER));
-    let is_recorded = owner.is_some() && owner == record.map(|record| &record.owner);
+    let is_recorded = copy.zip(record).is_some_and(|(copy, record)| record.is_of(copy));
     let wanted = match intent {
         Intent::Nothing => return Step::Nothing,
         Intent::Remove if is_recorded => return Step::Remove,

@@ -23,7 +23,7 @@ fn cluster(metadata: &Value) -> DynamicObject {
 
 fn record(owner: &str) -> CopyRecord {
     let [namespace, name, cluster, host] = ["n", "blue-1-ca", "blue-1", "h"].map(str::to_owned);
-    CopyRecord { namespace, name, cluster, owner: owner.to_owned(), host }
+    CopyRecord { namespace, name, cluster, owner: owner.to_owned(), host, uid: None }
 }
 
 fn word(intent: &Intent) -> &'static str {
@@ -109,6 +109,24 @@ fn ho_32_only_a_secret_with_the_label_of_the_cluster_or_of_the_record_is_changed
         let case = format!("{found:?} {recorded:?}");
         assert_eq!(word(step(intent, found.as_ref(), record.as_ref())), expected, "{case}");
     }
+}
+
+#[test]
+fn a_secret_that_clusterctl_has_moved_away_and_back_is_not_the_copy_of_the_record() {
+    let mut found = secret("blue-1-ca", "YQ==");
+    found.labels_mut().insert(OWNER.to_owned(), "u".to_owned());
+    found.metadata.uid = Some("second".to_owned());
+    for (uid, expected) in
+        [(None, Step::Remove), (Some("second"), Step::Remove), (Some("first"), Step::Forget)]
+    {
+        let record = CopyRecord { uid: uid.map(str::to_owned), ..record("u") };
+        assert_eq!(step(Intent::Remove, Some(&found), Some(&record)), expected, "{uid:?}");
+    }
+    // The Cluster has another uid since, and its own Secret other content.
+    let back = cluster(&json!({"uid": "v"}));
+    let record = CopyRecord { uid: Some("first".to_owned()), ..record("u") };
+    let wanted = intent(Some(&secret("blue-1-ca", "Yg==")), Some(&back), Some(&record));
+    assert!(matches!(step(wanted, Some(&found), Some(&record)), Step::Refuse(_)));
 }
 
 #[test]

@@ -111,7 +111,13 @@ impl SecretWriteBack {
             Step::Create(copy) => self.create(&pass.key, host, &params, &copy).await,
             Step::Replace(copy) => self.host.limit.write(host.replace(&pass.key.1, &params, &copy)).await,
         };
-        written.map_or_else(|error| self.refusal(&pass.key, error), |_| Ok(Outcome::Settled))
+        let written = match written {
+            Ok(written) => written,
+            Err(error) => return self.refusal(&pass.key, error),
+        };
+        // If the store does not take the uid, the next pass records it.
+        let is_identified = self.identify(pass, &written).await;
+        Ok(if is_identified { Outcome::Settled } else { Outcome::Pending })
     }
 
     /// Creates the copy. A host that does not answer may still create it.
@@ -150,8 +156,19 @@ impl SecretWriteBack {
     async fn announce(&self, pass: &mut Pass, copy: &Secret) -> bool {
         let (namespace, name) = pass.key.clone();
         let (cluster, owner) = (pass.cluster.clone(), copy.labels().get(OWNER).cloned().unwrap_or_default());
-        let record =
-            CopyRecord { namespace, name, cluster, owner, host: self.host.pin.uid().unwrap_or_default() };
+        let (host, uid) = (self.host.pin.uid().unwrap_or_default(), copy.uid());
+        let record = CopyRecord { namespace, name, cluster, owner, host, uid };
+        self.record(pass, record).await
+    }
+
+    /// Adds the uid of a copy that was written to its record. Returns false if the store does not take it.
+    async fn identify(&self, pass: &mut Pass, copy: &Secret) -> bool {
+        let Some(record) = pass.record.clone() else { return true };
+        self.record(pass, CopyRecord { uid: copy.uid(), ..record }).await
+    }
+
+    /// Writes a record, unless the store has it. Returns false if the store does not take it.
+    async fn record(&self, pass: &mut Pass, record: CopyRecord) -> bool {
         let is_stored = pass.record.as_ref() == Some(&record) || self.records.write(&record).await;
         if is_stored {
             pass.record = Some(record);

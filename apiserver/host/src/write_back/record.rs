@@ -1,7 +1,11 @@
 //! Records of the copies that the host has, or may have.
 
 use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
+
+use super::OWNER;
 
 /// Key of a Secret: namespace and name.
 pub(super) type Key = (String, String);
@@ -20,6 +24,9 @@ pub struct CopyRecord {
     pub owner: String,
     /// Uid of the host cluster with the copy. Another host cluster is not changed because of this record.
     pub host: String,
+    /// Uid of the copy. Absent from before a create call until its answer, and in records of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
 }
 
 /// Records in Capstan's own store.
@@ -36,6 +43,13 @@ pub trait CopyRecords: Send + Sync + 'static {
 }
 
 impl CopyRecord {
+    /// Returns true if a Secret of the host is the copy of this record. The label alone does not tell: `clusterctl move` takes
+    /// it along, also to another host cluster and back.
+    pub fn is_of(&self, secret: &Secret) -> bool {
+        let is_same = self.uid.is_none() || self.uid == secret.uid();
+        is_same && secret.labels().get(OWNER) == Some(&self.owner)
+    }
+
     pub(super) fn key(&self) -> Key {
         (self.namespace.clone(), self.name.clone())
     }

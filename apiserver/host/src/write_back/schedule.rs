@@ -20,10 +20,10 @@ const FIRST_REFUSAL: Duration = Duration::from_secs(30);
 /// Interval at which each copy is compared again: someone may have changed or deleted it in the host.
 pub(super) const COMPARE: Duration = Duration::from_secs(600);
 
-/// Refusal of a copy.
+/// Refusal of a copy, or of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// `WriteBackRefused`: the host has a Secret of another owner, or does not accept the copy. `WriteBackForbidden`: a
+    /// `WriteBackRefused`: the host has a Secret of another owner, or does not accept the object. `WriteBackForbidden`: a
     /// permission is missing.
     pub reason: &'static str,
     /// Message for people.

@@ -12,7 +12,7 @@ fn taken(schedule: &mut Schedule) -> Option<String> {
 
 fn record() -> CopyRecord {
     let [namespace, name, cluster, owner, host] = ["n", "c-ca", "c", "u", "h"].map(str::to_owned);
-    CopyRecord { namespace, name, cluster, owner, host }
+    CopyRecord { namespace, name, cluster, owner, host, uid: None }
 }
 
 #[tokio::test(start_paused = true)]

@@ -242,6 +242,22 @@ async fn ho_31_a_copy_is_replaced_by_that_of_the_next_cluster_of_the_name() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_secret_that_comes_back_with_its_moved_cluster_is_not_removed() {
+    let (memory, found) = (Arc::new(Memory::default()), objects(&[]));
+    let fake = host(&found);
+    lead(&own(CA, Some(cluster("u", None))), &fake, &memory, &up(), A_WHILE).await;
+    let uids = || -> Vec<Option<String>> {
+        memory.records.lock().unwrap().values().map(|record| record.uid.clone()).collect()
+    };
+    assert_eq!(uids(), [Some("made".to_owned())]);
+    // clusterctl has deleted the copy and the Cluster, and has brought both back: with the label, and with other uids.
+    found.lock().unwrap().insert("c-ca".to_owned(), in_host("c-ca", Some("u"), "YQ=="));
+    lead(&own(&[], Some(cluster("v", None))), &fake, &memory, &up(), LONG).await;
+    assert_eq!(found.lock().unwrap()["c-ca"]["metadata"]["uid"], "in host", "{:?}", fake.requests());
+    assert!(memory.owners().is_empty(), "the copy of the record is gone");
+}
+
+#[tokio::test(start_paused = true)]
 async fn ho_03_a_record_of_another_host_cluster_changes_nothing() {
     let memory = Arc::new(Memory::default());
     lead(&own(CA, Some(cluster("u", None))), &host(&objects(&[])), &memory, &up(), A_WHILE).await;

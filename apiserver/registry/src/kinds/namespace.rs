@@ -6,6 +6,7 @@ use apiserver_machinery::object;
 use apiserver_machinery::protobuf::{Field, METADATA, Shape};
 use apiserver_machinery::related::ObjectReader;
 use apiserver_machinery::status::ApiResult;
+use apiserver_machinery::store::PROVISIONAL;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use async_trait::async_trait;
@@ -46,6 +47,9 @@ impl Strategy for NamespaceStrategy {
         let name = object::name(new).to_owned();
         let phase = if object::is_deleting(new) { "Terminating" } else { "Active" };
         label(new, &name);
+        if !old.is_some_and(is_provisional) {
+            remove_provisional(new);
+        }
         if let Some(root) = new.as_object_mut() {
             // Conditions describe a deletion. A namespace that is being created has none.
             let conditions = root.get("status").and_then(|status| status.get("conditions")).cloned();
@@ -83,12 +87,16 @@ impl Strategy for NamespaceStrategy {
         PERMANENT.contains(&name).then_some("this namespace may not be deleted")
     }
 
-    /// The objects in a namespace are deleted with it.
+    /// The objects in a namespace are deleted with it. Without the finalizer they stay: the host cluster has a namespace of
+    /// this name, too.
     async fn refuse_deletion_with(
         &self,
         object: &Value,
         others: &dyn ObjectReader,
     ) -> ApiResult<Option<String>> {
+        if !object::spec_finalizers(object).contains(&FINALIZER) {
+            return Ok(None);
+        }
         protection::refusal_of_namespace(object, others).await
     }
 
@@ -111,6 +119,17 @@ fn label(namespace: &mut Value, name: &str) {
     if let Some(labels) = labels.as_object_mut() {
         labels.insert("kubernetes.io/metadata.name".to_owned(), json!(name));
     }
+}
+
+/// Returns true if a namespace was created while the host cluster did not answer.
+fn is_provisional(namespace: &Value) -> bool {
+    object::at(namespace, "metadata.annotations").is_some_and(|all| all.get(PROVISIONAL).is_some())
+}
+
+/// Removes the annotation of a client: only the server adds it, in an outage. With it, Capstan's own user creates the
+/// namespace in the host cluster.
+fn remove_provisional(namespace: &mut Value) {
+    object::remove_at(namespace, &["metadata", "annotations", PROVISIONAL]);
 }
 
 /// Adds the finalizer that keeps a namespace until it is empty. The controller that empties it removes the finalizer.
@@ -170,6 +189,49 @@ mod tests {
         namespace["status"]["conditions"] = json!([{"type": "A", "status": "True"}]);
         NamespaceStrategy.prepare(&mut namespace, Some(&old));
         assert_eq!(namespace["status"]["conditions"], json!([{"type": "A", "status": "True"}]));
+    }
+
+    #[test]
+    fn ho_35_a_client_removes_the_annotation_of_a_provisional_namespace_and_does_not_add_it() {
+        let namespace = |annotations: Value| json!({"metadata": {"name": "a", "annotations": annotations}});
+        let prepared = |annotations: Value, old: Option<&Value>| {
+            let mut new = namespace(annotations);
+            NamespaceStrategy.prepare(&mut new, old);
+            new["metadata"]["annotations"].clone()
+        };
+        let marked = json!({PROVISIONAL: "true", "a": "b"});
+        let (plain, old) = (namespace(json!({"a": "b"})), namespace(marked.clone()));
+        assert_eq!(prepared(marked.clone(), None), json!({"a": "b"}), "created");
+        assert_eq!(prepared(marked.clone(), Some(&plain)), json!({"a": "b"}), "added");
+        assert_eq!(prepared(marked.clone(), Some(&old)), marked, "kept");
+        assert_eq!(prepared(json!({"a": "b"}), Some(&old)), json!({"a": "b"}), "removed");
+    }
+
+    /// Objects of a namespace: a protected Cluster.
+    #[derive(Debug)]
+    struct ProtectedCluster;
+
+    #[async_trait]
+    impl ObjectReader for ProtectedCluster {
+        async fn find(&self, _: &str, _: &str, _: &str, _: &str) -> ApiResult<Option<Value>> {
+            Ok(None)
+        }
+
+        async fn all(&self, _: &str, plural: &str, _: &str) -> ApiResult<Vec<Value>> {
+            let cluster = json!({"kind": "Cluster",
+                "metadata": {"name": "c", "annotations": {"capstan.dev/protected": "true"}}});
+            Ok(if plural == "clusters" { vec![cluster] } else { Vec::new() })
+        }
+    }
+
+    #[tokio::test]
+    async fn ho_35_protected_objects_hold_a_namespace_only_if_they_would_be_deleted_with_it() {
+        let refused = async |finalizers: Value| {
+            let namespace = json!({"metadata": {"name": "a"}, "spec": {"finalizers": finalizers}});
+            NamespaceStrategy.refuse_deletion_with(&namespace, &ProtectedCluster).await.unwrap().is_some()
+        };
+        assert!(refused(json!([FINALIZER])).await);
+        assert!(!refused(json!(["example.com/x"])).await);
     }
 
     #[test]

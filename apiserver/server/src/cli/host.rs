@@ -112,6 +112,16 @@ pub(crate) struct ManifestsArguments {
     /// The setting host.writeCABundle needs this. The permission names these APIServices, and no other.
     #[arg(long)]
     pub(crate) write_ca_bundle: bool,
+    /// Let Capstan keep the labels, versions and columns in its CRD objects as its release has them
+    ///
+    /// The setting host.writeCRDs needs this. The permission names these CRD objects, and no other.
+    #[arg(long)]
+    pub(crate) write_crds: bool,
+    /// Let Capstan create the namespaces that users have created on the direct endpoint while the host cluster was down
+    ///
+    /// Without this, such a namespace shows the condition WriteBackForbidden until a person creates it in the host.
+    #[arg(long)]
+    pub(crate) create_namespaces: bool,
     /// Namespaces in which Capstan may write Secrets: the kubeconfigs and certificates of the clusters there
     ///
     /// The namespaces must exist. Without this, Capstan keeps these Secrets in its own store only. clusterctl moves all

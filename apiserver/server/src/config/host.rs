@@ -1,12 +1,18 @@
 //! Settings of the host cluster.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use apiserver_access::Network;
 use serde::Deserialize;
 
 use super::host_mirror::{HostAdmission, MirrorSettings, Permissions};
+use crate::cli;
+
+/// Longest time for which an old answer of the host allows a read. It is not known whether the user has lost the permission
+/// since.
+const LONGEST_STALE: Duration = Duration::from_hours(1);
 
 /// Connection to a host cluster.
 #[derive(Debug, Clone, Deserialize)]
@@ -53,10 +59,17 @@ pub(crate) struct Host {
     /// Settings of the mirror of the permissions.
     #[serde(default)]
     pub(crate) mirror: MirrorSettings,
+    /// Time for which reads that the host has allowed stay allowed after it has stopped to answer, e.g. `15m`. At most 1h.
+    /// Default: none, and such requests get 503.
+    #[serde(default)]
+    pub(crate) stale_answers: Option<String>,
     /// True if Capstan keeps the CA bundles of its APIServices in the host during a rotation of the serving CA. Default:
     /// false.
     #[serde(default, rename = "writeCABundle")]
     pub(crate) write_ca_bundle: bool,
+    /// True if Capstan keeps the metadata in its CRD objects in the host as this release has it. Default: false.
+    #[serde(default, rename = "writeCRDs")]
+    pub(crate) write_crds: bool,
 }
 
 fn default_audiences() -> Vec<String> {
@@ -92,7 +105,9 @@ impl Host {
             permissions: Permissions::default(),
             admission: HostAdmission::default(),
             mirror: MirrorSettings::default(),
+            stale_answers: None,
             write_ca_bundle: false,
+            write_crds: false,
         }
     }
 
@@ -104,6 +119,19 @@ impl Host {
     /// Returns true if the admission configurations of the host apply.
     pub(crate) fn mirrors_admission(&self) -> bool {
         self.admission == HostAdmission::Mirror
+    }
+
+    /// Returns the time for which old answers of the host allow reads; `None` if they do not.
+    ///
+    /// # Errors
+    /// A text that is no duration, or a duration that is too long.
+    pub(crate) fn stale_answers(&self) -> anyhow::Result<Option<Duration>> {
+        let Some(text) = &self.stale_answers else { return Ok(None) };
+        let found = cli::duration_or_none(text).map_err(|error| anyhow!("host.staleAnswers: {error}"))?;
+        if found > LONGEST_STALE {
+            bail!("host.staleAnswers: must be at most 1h: for longer, set host.permissions: mirror");
+        }
+        Ok(Some(found).filter(|found| !found.is_zero()))
     }
 
     /// Returns the networks that the front proxy connects from. Empty: any.
@@ -129,6 +157,9 @@ impl Host {
         let accepted = self.accept_new_identity.as_deref().and_then(|text| text.split_once('@'));
         if accepted.is_some_and(|(uid, version)| uid.is_empty() || version.parse::<u64>().is_err()) {
             bail!("host.acceptNewIdentity: must be a uid, or UID@VERSION with a version that is a number");
+        }
+        if self.stale_answers()?.is_some() && self.is_mirrored() {
+            bail!("host.staleAnswers: has no effect with host.permissions: mirror, which decides instead");
         }
         self.mirror.check()
     }
@@ -173,6 +204,22 @@ mod tests {
         {
             let host = read(&format!("{{kubeconfig: a, acceptNewIdentity: {accepted}}}"));
             assert_eq!(host.check().is_ok(), is_good, "{accepted}");
+        }
+    }
+
+    #[test]
+    fn iz_23_old_answers_count_for_an_hour_at_most_and_only_without_a_mirror() {
+        let found = |settings: &str| {
+            let host = read(&format!("{{kubeconfig: a, {settings}}}"));
+            host.check().and_then(|()| host.stale_answers()).map_err(|error| error.to_string())
+        };
+        assert_eq!(found("trustMasters: false"), Ok(None));
+        assert_eq!(found("staleAnswers: 15m"), Ok(Some(Duration::from_mins(15))));
+        assert_eq!(found("staleAnswers: 1h"), Ok(Some(LONGEST_STALE)));
+        assert_eq!(found("staleAnswers: 0s"), Ok(None));
+        for bad in ["staleAnswers: 61m", "staleAnswers: soon", "staleAnswers: 15m, permissions: mirror"] {
+            let error = found(bad).unwrap_err();
+            assert!(error.starts_with("host.staleAnswers: "), "{bad}: {error}");
         }
     }
 

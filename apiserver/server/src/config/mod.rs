@@ -6,6 +6,7 @@ mod authentication;
 mod backup;
 mod backup_destination;
 mod bootstrap_data;
+mod clock;
 mod cloud;
 mod controllers;
 mod host;
@@ -36,6 +37,7 @@ pub(crate) use authentication::Authentication;
 pub(crate) use backup::{Backup, Keep, Schedule};
 pub(crate) use backup_destination::{Bucket, Container, Destination, S3, Swift};
 pub(crate) use bootstrap_data::BootstrapData;
+pub(crate) use clock::Clock;
 pub(crate) use cloud::Cloud;
 pub(crate) use controllers::Controllers;
 pub(crate) use host::Host;
@@ -120,6 +122,8 @@ pub(crate) struct ServerConfiguration {
     pub(crate) admission: Admission,
     /// Timing of a graceful shutdown.
     pub(crate) shutdown: Shutdown,
+    /// Trust in the clock of the machine.
+    pub(crate) clock: Clock,
     /// Settings of the controllers.
     pub(crate) controllers: Controllers,
     /// Address from which machines fetch their bootstrap data. Default: none.
@@ -251,6 +255,7 @@ impl ServerConfiguration {
         self.limits.check()?;
         self.service_accounts.check()?;
         self.shutdown.check()?;
+        self.clock.check()?;
         self.tls.as_ref().map_or(Ok(()), Tls::check)?;
         self.bootstrap_data.as_ref().map_or(Ok(()), BootstrapData::check)?;
         self.backup.check()?;
@@ -369,6 +374,7 @@ mod tests {
             ("backup: {keyFile: k, schedule: {every: 1h, to: ['swift://a']}}", "backup.swift.cloudsFile: "),
             ("backup: {schedule: {every: 1h, to: ['file:/a']}}", "backup.keyFile: "),
             ("shutdown: {delay: soon}", "shutdown.delay: "),
+            ("clock: {acceptedAt: soon}", "clock.acceptedAt: "),
             ("bootstrapData: {listen: here, url: 'https://a'}", "bootstrapData.listen: "),
             ("bootstrapData: {listen: '0.0.0.0:7444', url: 'http://a'}", "bootstrapData.url: "),
             (

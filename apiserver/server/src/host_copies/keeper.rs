@@ -55,9 +55,7 @@ struct Stored {
 /// Keeps the copies until `end`. It writes only while the host is up: the answers of another host, or of one that was
 /// restored, are no copies.
 pub(crate) async fn keep(copies: Arc<HostCopies>, originals: Originals, end: CancellationToken) {
-    let health = originals.health.clone();
-    let keeping = async { tokio::join!(follow(&copies, originals), copies.keep_time(&health)) };
-    let _ = end.run_until_cancelled(keeping).await;
+    let _ = end.run_until_cancelled(follow(&copies, originals)).await;
 }
 
 async fn follow(copies: &HostCopies, mut originals: Originals) {

@@ -51,7 +51,7 @@ impl HostCopies {
         if self.are_replaced().await? {
             return Ok(RestoredMirror::default());
         }
-        let behind = self.behind().await?.as_secs();
+        let behind = self.time.behind().await?.as_secs();
         let keys: Option<KeptKeys> = self.values.read(TOKEN_KEYS, ONLY).await?;
         Ok(RestoredMirror {
             permissions: self.values.list(PERMISSIONS).await?,

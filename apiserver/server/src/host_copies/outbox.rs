@@ -63,6 +63,18 @@ fn succeeds<T>(result: anyhow::Result<T>) -> bool {
     result.is_ok()
 }
 
+/// Returns the record of the Secret that the host has, or may have, under this name.
+///
+/// # Errors
+/// The store does not answer.
+pub(super) async fn record(
+    copies: &HostCopies,
+    namespace: &str,
+    name: &str,
+) -> anyhow::Result<Option<CopyRecord>> {
+    copies.values.read(SECRETS, &format!("{namespace}/{name}")).await
+}
+
 fn name(record: &CopyRecord) -> String {
     format!("{}/{}", record.namespace, record.name)
 }

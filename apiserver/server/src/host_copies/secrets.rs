@@ -12,10 +12,11 @@ use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
-use super::{HostCopies, SECRETS};
+use super::{HostCopies, SECRETS, outbox};
 
-/// Largest size of all copies together, as they are stored. Unit: bytes.
-const MOST: usize = 256 * 1024 * 1024;
+/// Largest size of all copies of Secrets together, as they are stored. With those of permissions (64 MiB) and of admission
+/// (48 MiB), and with some for namespaces, all copies of the host have at most 256 MiB. Unit: bytes.
+const MOST: usize = 128 * 1024 * 1024;
 
 /// Secret with the time at which the host returned it, in Unix seconds.
 #[derive(Serialize, Deserialize)]
@@ -65,7 +66,7 @@ impl StoredSecrets {
         let Some(stored) = self.copies.values.read::<StoredSecret>(SECRETS, name).await? else {
             return Ok(None);
         };
-        let behind = async || anyhow::Ok(self.copies.behind().await?.as_secs());
+        let behind = async || anyhow::Ok(self.copies.time.behind().await?.as_secs());
         let behind = self.behind.get_or_try_init(behind).await?;
         Ok(Some((stored.secret, age(stored.at.saturating_sub(*behind)))))
     }
@@ -147,5 +148,17 @@ impl SecretCopies for StoredSecrets {
             tracing::warn!(error, "the copies of the host's secrets cannot be listed");
         }
         names
+    }
+
+    async fn is_written_back(&self, secret: &Secret) -> Option<bool> {
+        let (namespace, name) = (secret.namespace().unwrap_or_default(), secret.name_any());
+        match outbox::record(&self.copies, &namespace, &name).await {
+            Ok(record) => Some(record.is_some_and(|record| record.is_of(secret))),
+            Err(error) => {
+                let error = format!("{error:#}");
+                tracing::warn!(error, namespace, secret = name, "the record of a copy cannot be read");
+                None
+            }
+        }
     }
 }

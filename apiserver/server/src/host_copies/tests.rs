@@ -1,7 +1,8 @@
 //! Tests of the copies in the store.
 
 use apiserver_host::{
-    Bounds, Disagreement, HostHealth, HostMirror, HostNamespaces, HostPin, KeptKeys, SecretCopies,
+    Bounds, CopyRecord, CopyRecords, Disagreement, HostHealth, HostMirror, HostNamespaces, HostPin, KeptKeys,
+    SecretCopies,
 };
 use apiserver_machinery::encryption::{Provider, Rules};
 use bytes::Bytes;
@@ -82,6 +83,24 @@ async fn the_next_process_knows_the_front_proxy_and_the_namespaces() {
     assert_eq!(restored.uid.as_deref(), Some("u1"));
     let age = Timestamp::now().duration_since(restored.contact.unwrap());
     assert!(age.as_secs() < 60, "{age}");
+}
+
+#[tokio::test]
+async fn a_secret_of_the_host_is_a_copy_only_if_the_record_has_its_uid() {
+    let (_directory, copies) = copies();
+    let secrets = StoredSecrets::new(copies.clone());
+    let found = |uid: &str| -> Secret {
+        let labels = json!({"capstan.dev/owner-uid": "u"});
+        let metadata = json!({"name": "c-ca", "namespace": "n", "uid": uid, "labels": labels});
+        serde_json::from_value(json!({"metadata": metadata})).unwrap()
+    };
+    assert_eq!(secrets.is_written_back(&found("first")).await, Some(false), "there is no record");
+    let [namespace, name, cluster, owner, host] = ["n", "c-ca", "c", "u", "h"].map(str::to_owned);
+    let record = CopyRecord { namespace, name, cluster, owner, host, uid: Some("first".to_owned()) };
+    assert!(StoredOutbox::new(copies).write(&record).await);
+    for (uid, expected) in [("first", true), ("moved", false)] {
+        assert_eq!(secrets.is_written_back(&found(uid)).await, Some(expected), "{uid}");
+    }
 }
 
 #[tokio::test]
@@ -192,29 +211,16 @@ async fn tm_25_a_clock_that_was_set_back_makes_no_copy_younger() {
         let found = ages().await;
         assert!(found.iter().all(|age| expected.contains(age)), "{ahead}: {found:?}");
     }
-}
-
-#[tokio::test]
-async fn tm_25_the_store_knows_the_time_when_no_replica_runs_and_an_outage_does_not_set_it_back() {
-    let (_directory, copies) = copies();
-    keep_once(&copies, originals("u1", None).0).await;
-    let behind = async || copies.behind().await.unwrap().as_secs();
-    assert_eq!(behind().await, 0);
-    let now = Timestamp::now();
-    for (ahead, is_up, expected) in [(3600, false, 3590..3660), (0, false, 3590..3660), (0, true, 0..1)] {
-        let at = now + jiff::SignedDuration::from_secs(ahead);
-        copies.record_time(at, is_up).await.unwrap();
-        let found = behind().await;
-        assert!(expected.contains(&found), "{ahead} {is_up}: {found}");
+    // No replica has a record, as after an orderly end of all of them.
+    for id in ["a", "b"] {
+        let key = Key::new(format!("/capstan/replicas/{id}")).unwrap();
+        let known = copies.values.store.get(&key).await.unwrap().unwrap();
+        copies.values.store.delete(&key, known.modified).await.unwrap();
     }
-}
-
-#[tokio::test]
-async fn tm_25_the_leader_records_the_time() {
-    let (_directory, copies) = copies();
-    keep_once(&copies, originals("u1", None).0).await;
-    let recorded: Option<i64> = copies.values.read(HEARTBEAT, "clock").await.unwrap();
-    assert!(Timestamp::now().as_second() - recorded.unwrap() < 60);
+    assert!(ages().await.iter().all(|age| (0..60).contains(age)));
+    copies.time.record(Timestamp::now() + jiff::SignedDuration::from_secs(3600)).await.unwrap();
+    let found = ages().await;
+    assert!(found.iter().all(|age| (3590..3660).contains(age)), "{found:?}");
 }
 
 #[tokio::test]

@@ -17,6 +17,8 @@ pub(super) fn options(registry: &Registry) -> Options {
         one_namespace: false,
         write_secrets: Vec::new(),
         write_ca_bundle: false,
+        write_crds: false,
+        create_namespaces: false,
         policy_parameters: Vec::new(),
     }
 }
@@ -52,9 +54,13 @@ fn the_files_in_manifests_are_what_the_command_prints() {
         ..options(&registry)
     };
     let objects = apiserver_host::manifests(&registry, &options);
-    let mirrored = apiserver_host::manifests(&registry, &Options { mirror: true, ..options });
-    let mirror = mirrored.iter().filter(|object| !objects.contains(object));
-    let mirror = format!("{HEAD}{}", documents(mirror).unwrap());
+    // Each component has the objects that one flag adds.
+    let with = |options: Options| {
+        let all = apiserver_host::manifests(&registry, &options);
+        let added = all.iter().filter(|object| !objects.contains(object));
+        format!("{HEAD}{}", documents(added).unwrap())
+    };
+    let plain = || options.clone();
     let are = |kinds: &[&str]| {
         let is_one = |object: &&Value| kinds.iter().any(|kind| object["kind"] == *kind);
         format!("{HEAD}{}", documents(objects.iter().filter(is_one)).unwrap())
@@ -65,7 +71,10 @@ fn the_files_in_manifests_are_what_the_command_prints() {
         ("base/service.yaml", are(&["Service"])),
         ("base/access.yaml", are(&["ClusterRole", "ClusterRoleBinding", "RoleBinding"])),
         ("apis/apis.yaml", are(&["CustomResourceDefinition", "APIService"])),
-        ("components/mirror/access.yaml", mirror),
+        ("components/mirror/access.yaml", with(Options { mirror: true, ..plain() })),
+        ("components/ca-bundle/access.yaml", with(Options { write_ca_bundle: true, ..plain() })),
+        ("components/crds/access.yaml", with(Options { write_crds: true, ..plain() })),
+        ("components/namespaces/access.yaml", with(Options { create_namespaces: true, ..plain() })),
     ] {
         let path = manifests.join(file);
         if std::env::var_os("CAPSTAN_WRITE_GOLDENS").is_some() {
@@ -192,6 +201,37 @@ fn ho_30_a_ca_bundle_is_written_only_with_the_flag_and_only_in_the_apiservices_o
             .iter()
             .all(|it| it["rules"].is_null() || verbs(it, "apiregistration.k8s.io", "apiservices").is_empty())
     );
+}
+
+#[test]
+fn ho_30_metadata_is_written_only_with_the_flag_and_only_in_the_crds_of_capstan() {
+    let registry = apiserver_registry::registry();
+    let with = apiserver_host::manifests(&registry, &Options { write_crds: true, ..options(&registry) });
+    let without = objects().1;
+    let added: Vec<&Value> = with.iter().filter(|object| !without.contains(object)).collect();
+    let kinds: Vec<&Value> = added.iter().map(|it| &it["kind"]).collect();
+    assert_eq!(kinds, ["ClusterRole", "ClusterRoleBinding"]);
+    let (group, plural) = ("apiextensions.k8s.io", "customresourcedefinitions");
+    assert_eq!(verbs(added[0], group, plural), ["get", "patch"]);
+    let crds = without.iter().filter(|it| it["kind"] == "CustomResourceDefinition");
+    let mut own: Vec<&str> = crds.map(|it| it["metadata"]["name"].as_str().unwrap()).collect();
+    own.sort_unstable();
+    assert_eq!(added[0]["rules"][0]["resourceNames"], json!(own));
+    assert!(without.iter().all(|it| it["rules"].is_null() || verbs(it, group, plural).is_empty()));
+}
+
+#[test]
+fn ho_35_namespaces_are_created_only_with_the_flag_and_never_changed_or_deleted() {
+    let registry = apiserver_registry::registry();
+    let with =
+        apiserver_host::manifests(&registry, &Options { create_namespaces: true, ..options(&registry) });
+    let without = objects().1;
+    let added: Vec<&Value> = with.iter().filter(|object| !without.contains(object)).collect();
+    let kinds: Vec<&Value> = added.iter().map(|it| &it["kind"]).collect();
+    assert_eq!(kinds, ["ClusterRole", "ClusterRoleBinding"]);
+    assert_eq!(added[0]["rules"].as_array().unwrap().len(), 1);
+    assert_eq!(verbs(added[0], "", "namespaces"), ["create"]);
+    assert_eq!(added[1]["roleRef"]["name"], added[0]["metadata"]["name"]);
 }
 
 #[test]

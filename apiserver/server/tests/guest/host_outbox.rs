@@ -61,7 +61,7 @@ fn stored(objects: &Objects) -> impl Fn(&str, &str) -> Option<(u16, Value)> + Se
     }
 }
 
-async fn send(capstan: &Capstan, method: &str, path: &str, body: &str) {
+pub(crate) async fn send(capstan: &Capstan, method: &str, path: &str, body: &str) {
     let answer = capstan.client().once(method, path, body).await.unwrap();
     assert!(answer.code < 300, "{method} {path}: {}", answer.text());
 }
@@ -77,7 +77,7 @@ async fn create(capstan: &Capstan, name: &str) {
     send(capstan, "POST", SECRETS, &secret.to_string()).await;
 }
 
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !is_so().await {
         assert!(Instant::now() < end, "{what}");

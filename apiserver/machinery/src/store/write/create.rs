@@ -145,6 +145,7 @@ impl ObjectStore {
         options: &WriteOptions,
     ) -> ApiResult<Written> {
         prepare_by_kind(kind, &mut object, None, Target::Object, origin)?;
+        self.mark_provisional(kind, &mut object, options);
         // A kind without a lock never starts again.
         let attempts = if kind.stored.strategy.locks_decisions() { ATTEMPTS } else { 1 };
         for _ in 1..attempts {

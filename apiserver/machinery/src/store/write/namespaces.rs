@@ -10,7 +10,11 @@ use storage_contract::Unchanged;
 use crate::excerpt::Excerpt;
 use crate::object;
 use crate::status::{ApiError, ApiResult};
-use crate::store::{CachedObject, Kind, ObjectStore};
+use crate::store::{CachedObject, Kind, ObjectStore, WriteOptions};
+
+/// Annotation of a Namespace that was created while the host cluster did not answer. When the host is up, it gets the
+/// namespace. Value: `true`.
+pub const PROVISIONAL: &str = "capstan.dev/provisional";
 
 /// Source of namespaces besides the store: the host cluster.
 #[async_trait]
@@ -18,6 +22,12 @@ pub trait NamespaceSource: Send + Sync + std::fmt::Debug + 'static {
     /// Returns the namespace object, if it is known without a request.
     fn known(&self, _name: &str) -> Option<Value> {
         None
+    }
+
+    /// Returns true if a namespace of this name that is created now is provisional: the source does not answer, and does not
+    /// have it, as far as is known.
+    fn lacks(&self, _name: &str) -> bool {
+        false
     }
 
     /// Returns the namespace object, or `None` if it does not exist there either.
@@ -120,6 +130,45 @@ impl ObjectStore {
             Some((found, _)) => Ok(Some(found)),
             None => self.namespaces.namespace(name).await,
         }
+    }
+}
+
+impl ObjectStore {
+    /// Marks a Namespace that a client creates as provisional if the host cluster does not answer. One that cannot be deleted
+    /// is the server's own, and stays so.
+    pub(crate) fn mark_provisional(&self, kind: Kind<'_>, namespace: &mut Value, options: &WriteOptions) {
+        let is_namespace = kind.resource.group.is_empty() && kind.resource.plural == "namespaces";
+        if !is_namespace || options.permissions.is_none() || !self.namespaces.lacks(object::name(namespace)) {
+            return;
+        }
+        if kind.stored.strategy.refuse_deletion(namespace).is_some() {
+            return;
+        }
+        let Some(metadata) = object::metadata_mut(namespace) else { return };
+        let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+        if let Some(annotations) = annotations.as_object_mut() {
+            annotations.insert(PROVISIONAL.to_owned(), json!("true"));
+        }
+    }
+
+    /// Refuses a write through the host cluster into a namespace that the host does not have yet. Reads are served: a
+    /// garbage collector that finds an owner in a list, and then gets 404 for it, deletes the objects of this owner.
+    ///
+    /// # Errors
+    /// 404 if the namespace is provisional.
+    pub fn refuse_provisional(&self, name: &str) -> ApiResult<()> {
+        let Some(namespaces) = self.kind_of("", "namespaces") else { return Ok(()) };
+        let key = self.key(namespaces, "", name)?;
+        let cached =
+            self.resource_cache(namespaces).and_then(|cache| cache.snapshot().get(key.as_str()).cloned());
+        let Some(cached) = cached else { return Ok(()) };
+        let found = cached.view(namespaces.resource).to_value()?;
+        let annotations = object::at(&found, "metadata.annotations");
+        let is_provisional = annotations.is_some_and(|all| all.get(PROVISIONAL).is_some());
+        if is_provisional && self.namespaces.known(name).is_none() {
+            return Err(ApiError::not_found(namespaces.resource, name));
+        }
+        Ok(())
     }
 }
 

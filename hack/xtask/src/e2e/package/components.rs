@@ -25,7 +25,7 @@ pub(super) const DIRECT: Component = Component {
 };
 
 /// All components that an operator can add to an overlay.
-pub(super) const COMPONENTS: [Component; 6] = [
+pub(super) const COMPONENTS: [Component; 9] = [
     DIRECT,
     Component {
         folder: "keystone",
@@ -52,6 +52,9 @@ pub(super) const COMPONENTS: [Component; 6] = [
         ],
     },
     Component { folder: "mirror", values: &["--set", "mirror.enabled=true"] },
+    Component { folder: "ca-bundle", values: &["--set", "host.writeCABundle=true"] },
+    Component { folder: "crds", values: &["--set", "host.writeCRDs=true"] },
+    Component { folder: "namespaces", values: &["--set", "host.createNamespaces=true"] },
     Component { folder: "monitoring", values: &["--set", "monitoring.enabled=true"] },
 ];
 
