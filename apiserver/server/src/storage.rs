@@ -22,6 +22,7 @@ use storage_etcd::{EtcdConfiguration, EtcdStore};
 use tokio_util::sync::CancellationToken;
 
 use crate::authorities::AuthorityStore;
+use crate::backup::note_of_replaced_data;
 use crate::encryption_keys::EncryptionKeys;
 use crate::etcd_files::EtcdFiles;
 use crate::storage_history::StorageHistory;
@@ -188,7 +189,8 @@ async fn usable(
     first: &FirstUse,
     history: &StorageHistory,
 ) -> anyhow::Result<(EtcdStore, EtcdConfiguration)> {
-    let configuration = EtcdConfiguration { seen: history.seen(), ..files.read()? };
+    let note = Some(note_of_replaced_data()?);
+    let configuration = EtcdConfiguration { seen: history.seen(), note, ..files.read()? };
     let store = EtcdStore::connect(configuration.clone()).await?;
     first.prepare(&store).await?;
     Ok((store, configuration))

@@ -10,6 +10,9 @@ use storage_contract::{Entry, Key, Revision};
 /// Bytes before the content of a frame: class and length.
 const START: usize = 5;
 
+/// Backup of an embedded store that release 0.1.0 has written, with the backup key `key(7)`. It stays as it is.
+const OF_RELEASE: &[u8] = include_bytes!("release-0.1.0.capstan-backup");
+
 fn header() -> Header {
     Header {
         name: "prod".to_owned(),
@@ -94,6 +97,19 @@ fn a_file_is_read_as_it_was_written() {
     }
     let (first, second) = (written(3).0, written(3).0);
     assert_ne!(first[frames(&first)[0]..], second[frames(&second)[0]..], "each file has its own key");
+}
+
+#[test]
+fn bk_08_a_file_of_an_earlier_release_is_read() {
+    let (header, summary, entries) = read(OF_RELEASE, &key(7)).unwrap();
+    assert_eq!((header.program.as_str(), header.store.as_str(), header.form), ("0.1.0", "embedded", 3));
+    assert_eq!((header.revision, summary.entries), (Revision::new(51), 42));
+    let value = |name: &str| {
+        let found = entries.iter().find(|entry| entry.key.as_str() == name);
+        found.unwrap_or_else(|| panic!("{name} is missing")).value.clone()
+    };
+    assert!(value("/capstan/core/configmaps/default/words").starts_with(b"{"), "a value as it was stored");
+    assert!(value("/capstan/core/secrets/default/sealed").starts_with(b"k8s:enc:aesgcm:v1:"), "a sealed one");
 }
 
 #[test]

@@ -40,7 +40,7 @@ use tokio::sync::watch as signal;
 use tokio_util::sync::CancellationToken;
 
 pub use history::Change;
-pub use resource_cache::{ResourceCache, Snapshot};
+pub use resource_cache::{CacheSize, ResourceCache, Snapshot};
 
 use resource_cache::Extent;
 pub use watch::{ResourceWatch, WatchStep};
@@ -53,9 +53,23 @@ pub trait Projection<T>: Send + Sync + std::fmt::Debug + 'static {
     /// Returns the item to report for a deletion at this revision.
     fn deleted(&self, last: &T, revision: Revision) -> T;
 
-    /// Drops what an item keeps only for a repeated request, if no such request came. It is called for every item a
-    /// few times per minute.
+    /// Drops what an item keeps only for a repeated request, if no such request came. It is called for every item of a
+    /// resource and of its history, a few times per minute.
     fn trim(&self, _item: &T) {}
+
+    /// Returns the memory of an item. It bounds the history, and is for metrics. Default: nothing is known.
+    fn size(&self, _item: &T) -> ItemSize {
+        ItemSize::default()
+    }
+}
+
+/// Memory of one item, without what it shares with others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ItemSize {
+    /// Bytes of the item.
+    pub item: usize,
+    /// Bytes that it keeps only for a repeated request, see [`Projection::trim`].
+    pub repeats: usize,
 }
 
 /// Position of the reflector.

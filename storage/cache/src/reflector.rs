@@ -206,15 +206,18 @@ impl<T: Send + Sync + 'static> Reflector<T> {
             // A deletion of an unknown key has nothing to report.
             return;
         };
+        let kind = event.kind;
+        let change = Change { kind, revision: event.revision, key: Arc::clone(&key), item, previous };
+        let bytes: usize = change.replaced().map(|item| cache.projection.size(item).item).sum();
+        let item = Arc::clone(&change.item);
         let mut contents = resource_cache.write();
-        if event.kind == EventKind::Deleted {
+        if kind == EventKind::Deleted {
             contents.snapshot.items.remove_mut(&*key);
         } else {
-            contents.snapshot.items.insert_mut(Arc::clone(&key), Arc::clone(&item));
+            contents.snapshot.items.insert_mut(key, item);
         }
         contents.snapshot.revision = event.revision;
-        let change = Change { kind: event.kind, revision: event.revision, key, item, previous };
-        contents.history.push(Arc::new(change), Instant::now());
+        contents.history.push(Arc::new(change), bytes, Instant::now());
         drop(contents);
         // Before the position, so that a watcher that sees the position sees this change.
         extent.send_replace(Extent { revision: event.revision, epoch: self.epoch() });
@@ -235,11 +238,11 @@ impl<T: Send + Sync + 'static> Reflector<T> {
     }
 }
 
-/// Evicts old changes, and trims the items.
+/// Evicts old changes, and trims and measures the items.
 fn evict_and_trim<T: 'static>(cache: &Cache<T>, now: Instant) {
     for resource_cache in &cache.resource_caches {
         resource_cache.evict_expired(now);
-        resource_cache.snapshot().items.values().for_each(|item| cache.projection.trim(item));
+        resource_cache.trim(cache.projection.as_ref());
     }
 }
 

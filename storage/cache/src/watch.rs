@@ -24,7 +24,7 @@ pub enum WatchStep<T> {
 }
 
 /// Changes taken at a time. A watcher that its client does not read keeps so many alive beyond the history.
-const AT_ONCE: usize = 256;
+pub(crate) const AT_ONCE: usize = 256;
 
 /// Cursor into the history of a resource cache. It holds no buffer beyond the few changes that it took last, and no
 /// task waits for it.

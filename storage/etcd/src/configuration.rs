@@ -1,14 +1,34 @@
 //! Configuration of the connection to etcd.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use etcd_client::{Certificate, ConnectOptions, Identity, TlsOptions};
+use storage_contract::Key;
 
 use crate::{LARGEST_VALUE, Seen};
 
 /// Default of [`EtcdConfiguration::observation`]: many renewals of the Lease of the controllers, and one of each lock.
 const OBSERVATION: Duration = Duration::from_secs(60);
+
+/// Value that a server writes when it finds that the data of etcd were replaced by older or other ones of a store.
+///
+/// It is part of the transaction that begins the next incarnation. So it is there before anything else in that incarnation.
+#[derive(Clone)]
+pub struct ReplacementNote {
+    /// Key of the value, with the prefix of the store.
+    pub key: Key,
+    /// Function that returns the value at the time of the write.
+    pub value: Arc<dyn Fn() -> Bytes + Send + Sync>,
+}
+
+impl fmt::Debug for ReplacementNote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReplacementNote").field("key", &self.key).finish_non_exhaustive()
+    }
+}
 
 /// Configuration of the connection to etcd.
 #[derive(Clone)]
@@ -39,6 +59,8 @@ pub struct EtcdConfiguration {
     pub observation: Duration,
     /// Uses a store again whose objects were migrated to another one. Default: false.
     pub accept_migrated: bool,
+    /// Value that is written when the data were replaced. Default: none.
+    pub note: Option<ReplacementNote>,
 }
 
 impl Default for EtcdConfiguration {
@@ -55,6 +77,7 @@ impl Default for EtcdConfiguration {
             seen: None,
             observation: OBSERVATION,
             accept_migrated: false,
+            note: None,
         }
     }
 }

@@ -52,7 +52,7 @@ use crate::history::History;
 use crate::revision::Numbering;
 use crate::write::Write;
 
-pub use configuration::EtcdConfiguration;
+pub use configuration::{EtcdConfiguration, ReplacementNote};
 pub use history::{Replacement, Seen};
 pub use maintenance::{Limits, Maintenance, MemberSpace};
 pub use members::{Member, MemberStatus, Members, member_status};

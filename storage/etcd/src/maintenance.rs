@@ -13,7 +13,7 @@ use crate::{EtcdConfiguration, Member, Members, version};
 /// Longest defragmentation of one member. etcd rewrites the database, at some hundred MB per second on a slow disk.
 const DEFRAGMENTATION: Duration = Duration::from_mins(10);
 
-/// Revision that no key has, so that a transaction never writes.
+/// Revision that no key has and etcd never reaches, so that a transaction never writes and a compaction removes nothing.
 const NEVER: i64 = i64::MAX;
 
 /// State of one member that matters for its space.
@@ -170,6 +170,21 @@ impl Maintenance {
         let takes_transactions = self.attempt(Self::OPERATIONS, &small, "too many operations").await?;
         let takes_values = self.attempt(1, &value, "too large").await?;
         Ok(Limits { takes_transactions, takes_values })
+    }
+
+    /// Reports whether the user may remove the history of old revisions. It tries that with a revision that etcd has not
+    /// reached, so that nothing is removed. etcd checks the permission first.
+    ///
+    /// # Errors
+    /// `Unavailable`; `Refused` for another reason than the permission.
+    pub async fn may_compact(&self) -> StoreResult<bool> {
+        let mut client = self.client().await?;
+        match within(&self.configuration, "try a compaction", client.compact(NEVER, None)).await {
+            Ok(_) => Ok(true),
+            Err(error) if is_about(&error, "future revision") => Ok(true),
+            Err(error) if is_about(&error, "permission denied") => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns false if etcd refuses the transaction with this reason.

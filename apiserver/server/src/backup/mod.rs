@@ -35,7 +35,7 @@ use self::location::{Location, Source};
 pub(crate) use self::metrics::BackupMetrics;
 pub(crate) use self::migrate::migrate;
 pub(crate) use self::restore::restore;
-pub(crate) use self::restored::LastRestore;
+pub(crate) use self::restored::{LastRestore, note_of_replaced_data};
 pub(crate) use self::schedule::Backups;
 pub(crate) use self::service::BackupService;
 use crate::cli::{BackupArguments, BackupCommand, ServeArguments, StoreArguments};

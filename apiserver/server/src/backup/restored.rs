@@ -1,4 +1,5 @@
-//! Record of the last restore: from then on the clouds are newer than the objects from before it.
+//! Record of the last restore: from then on the clouds are newer than the objects from before it. A server that finds older
+//! data in its etcd writes the record, too.
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use storage_backup::RESTORED;
 use storage_contract::{Key, Store};
+use storage_etcd::ReplacementNote;
 
 /// Last restore, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +44,19 @@ impl Restored {
         };
         Ok(())
     }
+}
+
+/// Returns the note of a server that finds the data of its etcd replaced, as by `etcdutl snapshot restore`.
+///
+/// # Errors
+/// None: the key is valid.
+pub(crate) fn note_of_replaced_data() -> anyhow::Result<ReplacementNote> {
+    let value = || {
+        let restored = Restored::now("older or other data in etcd".to_owned());
+        // A text and a time are always valid. An empty record would count as one that cannot be read.
+        serde_json::to_vec(&restored).map(Bytes::from).unwrap_or_default()
+    };
+    Ok(ReplacementNote { key: Key::new(RESTORED)?, value: Arc::new(value) })
 }
 
 /// Notes that an operator has compared the objects with the clouds. Returns the line about it.
@@ -100,6 +115,18 @@ mod tests {
     use storage_embedded::EmbeddedStore;
 
     use super::*;
+
+    #[tokio::test]
+    async fn hv_35_a_server_that_finds_older_data_writes_a_record_that_the_controllers_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let store: Arc<dyn Store> = Arc::new(EmbeddedStore::open(&directory.path().join("store")).unwrap());
+        let (last, note, before) =
+            (LastRestore::of(&store), note_of_replaced_data().unwrap(), Timestamp::now());
+        store.create(&note.key, (note.value)()).await.unwrap();
+        let unfinished = last.unfinished().await.unwrap().unwrap();
+        assert!(unfinished >= before && unfinished <= Timestamp::now(), "{unfinished}");
+        assert!(finish(store.as_ref()).await.unwrap().starts_with("older or other data in etcd of "));
+    }
 
     #[tokio::test]
     async fn hv_35_the_last_restore_is_read_and_an_unknown_record_is_an_error() {

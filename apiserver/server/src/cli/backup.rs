@@ -126,7 +126,7 @@ pub(crate) enum StorageCommand {
     /// Example: capstan storage migrate --from embedded --to etcd --config /etc/capstan/config.yaml
     #[command(verbatim_doc_comment)]
     Migrate(MigrateArguments),
-    /// Print the form in which etcd has the values, and whether a newer one can be committed
+    /// Print the form in which the store has the values, and whether a newer one can be committed
     Form(StoreArguments),
     /// Commit the newest stored form now, without the delay after an upgrade
     ///
@@ -140,6 +140,8 @@ pub(crate) enum StorageCommand {
     ///
     /// Servers of this release write the older form from then on. The leader rewrites the values, 200 per
     /// second at most, and then the form is committed. If you interrupt the command, run it again.
+    ///
+    /// Stop the server of an embedded store first. The command then rewrites the values that came from an etcd.
     ///
     /// Example: capstan storage downgrade --to 3 --config /etc/capstan/config.yaml
     #[command(verbatim_doc_comment)]

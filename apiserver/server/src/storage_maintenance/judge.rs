@@ -156,6 +156,23 @@ pub(super) fn limits(found: &Result<Limits, StoreError>) -> Vec<Finding> {
     findings
 }
 
+/// Judges whether the user may remove the history of old revisions, which servers do every five minutes.
+pub(super) fn compaction(found: &Result<bool, StoreError>) -> Finding {
+    match found {
+        Ok(true) => Finding::new(Level::Ok, "the user may remove the history of old revisions"),
+        Ok(false) => Finding::new(
+            Level::Warning,
+            "the user may not remove the history of old revisions, so the database grows until its quota: set \
+             --auto-compaction-retention of etcd to 10m or more, or grant the role root",
+        ),
+        Err(error) => {
+            let text =
+                format!("it is not known whether the user may remove the history of old revisions: {error}");
+            Finding::new(Level::Warning, text)
+        }
+    }
+}
+
 /// Returns true if a defragmentation frees enough.
 pub(super) const fn is_worth_it(state: &MemberSpace) -> bool {
     let free = state.free();
@@ -245,6 +262,16 @@ mod tests {
         assert_eq!(names(false), ["a", "c", "leader"]);
         assert_eq!(names(true), ["a", "b", "c", "leader"]);
         assert!(has_caught_up(&states[0], 10) && !has_caught_up(&states[0], 11));
+    }
+
+    #[test]
+    fn hv_30_a_role_that_may_not_compact_is_a_warning_with_the_flag_of_etcd() {
+        assert_eq!(compaction(&Ok(true)).level, Level::Ok);
+        let refused = compaction(&Ok(false));
+        assert_eq!(refused.level, Level::Warning);
+        assert!(refused.text.contains("--auto-compaction-retention"), "{refused:?}");
+        let error = StoreError::Unavailable { operation: "connect", source: "silence".into() };
+        assert_eq!(compaction(&Err(error)).level, Level::Warning);
     }
 
     #[test]

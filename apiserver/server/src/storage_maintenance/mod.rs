@@ -47,8 +47,9 @@ pub(crate) async fn problems(configuration: EtcdConfiguration) -> Vec<(bool, Str
     let mut problems: Vec<(bool, String)> = nearly_full.collect();
     // A full etcd refuses the attempts for that reason alone.
     if !judge::is_any_full(&members) {
-        let found = judge::limits(&maintenance.limits().await).into_iter();
-        let found = found.filter(|finding| finding.level != Level::Ok);
+        let mut found = judge::limits(&maintenance.limits().await);
+        found.push(judge::compaction(&Box::pin(maintenance.may_compact()).await));
+        let found = found.into_iter().filter(|finding| finding.level != Level::Ok);
         problems.extend(found.map(|finding| (finding.level == Level::Error, finding.text)));
     }
     problems
@@ -85,6 +86,7 @@ async fn print_findings(arguments: &StoreArguments) -> anyhow::Result<()> {
     // A full etcd refuses the attempts for that reason alone.
     if !judge::is_any_full(&members) {
         findings.extend(judge::limits(&maintenance.limits().await));
+        findings.push(judge::compaction(&Box::pin(maintenance.may_compact()).await));
     }
     let mut text = String::new();
     for finding in &findings {

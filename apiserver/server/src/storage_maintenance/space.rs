@@ -73,6 +73,7 @@ async fn look(files: &EtcdFiles, metrics: &SpaceMetrics, known: &mut BTreeSet<St
     if known.is_empty() && !judge::is_any_full(&found) {
         // Only once: its requests are as large as the largest value.
         findings.extend(judge::limits(&maintenance.limits().await));
+        findings.push(judge::compaction(&Box::pin(maintenance.may_compact()).await));
     }
     let mut present = BTreeSet::new();
     for finding in findings {

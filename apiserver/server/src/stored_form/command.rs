@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use storage_contract::{Form, KeyRange, ListOptions, Store};
 
 use super::decide::{Decision, decide};
+use super::embedded;
 use crate::backup::{self, Setup};
 use crate::cli::{DowngradeArguments, StoreArguments};
 use crate::output;
@@ -22,6 +23,12 @@ const NAMED: usize = 10;
 
 /// Start of values that a KMS plug-in has sealed. Releases of form 3 have no plug-ins.
 const KMS: &[u8] = b"k8s:enc:kms:";
+
+/// Returns the configuration, if its server uses the embedded store.
+fn of_embedded(arguments: &StoreArguments) -> anyhow::Result<Option<Setup>> {
+    let setup = Setup::load(arguments)?;
+    Ok(setup.configuration.storage.etcd.is_none().then_some(setup))
+}
 
 /// Opens the store in etcd, with its live replicas.
 async fn open(arguments: &StoreArguments) -> anyhow::Result<(Arc<dyn Store>, Vec<Replica>)> {
@@ -43,6 +50,9 @@ async fn open(arguments: &StoreArguments) -> anyhow::Result<(Arc<dyn Store>, Vec
 /// The store cannot be read.
 pub(crate) fn show(arguments: &StoreArguments) -> anyhow::Result<()> {
     let text = backup::block_on(async {
+        if let Some(setup) = of_embedded(arguments)? {
+            return embedded::describe(&setup).await;
+        }
         let (store, live) = open(arguments).await?;
         let form = store.form();
         let mut text = format!("committed {}, oldest value {}", form.committed, form.least);
@@ -93,6 +103,9 @@ pub(crate) fn commit(arguments: &StoreArguments) -> anyhow::Result<()> {
 /// Values that the older form cannot have, by name; values that cannot be rewritten; the store's.
 pub(crate) fn downgrade(arguments: &DowngradeArguments) -> anyhow::Result<()> {
     backup::block_on(async {
+        if let Some(setup) = of_embedded(&arguments.store)? {
+            return Ok(output::print(&embedded::downgrade(&setup, arguments.to).await?)?);
+        }
         let (store, _) = open(&arguments.store).await?;
         let (store, to) = (store.as_ref(), arguments.to);
         let form = store.form();
@@ -106,17 +119,14 @@ pub(crate) fn downgrade(arguments: &DowngradeArguments) -> anyhow::Result<()> {
                 Form::OLDEST
             );
         }
-        refuse(store, "the older release has no KMS plug-ins", |value| value.starts_with(KMS)).await?;
+        refuse_kms(store).await?;
         if form.to != Some(to) {
             // No server writes the newer form from here on: each write compares the form.
             store.change_form(form, Form { to: Some(to), ..form }).await?;
         }
         let job = rewrite::begin(store, Reason::Downgrade).await?;
         rewrite::follow(store, &job).await?;
-        refuse(store, "it was written during the rewrite; run the command again", |value| {
-            Form::needed(value) > to
-        })
-        .await?;
+        refuse_newer(store, to).await?;
         store.change_form(store.form(), Form::of(to)).await?;
         Ok(output::print(&format!(
             "committed form {to}: replace the servers by the older release within the delay of the next commit \
@@ -142,12 +152,35 @@ pub(crate) fn migrate(arguments: &StoreArguments) -> anyhow::Result<()> {
     })
 }
 
+/// Refuses to go on while a KMS plug-in has sealed values.
+pub(super) async fn refuse_kms(store: &dyn Store) -> anyhow::Result<()> {
+    refuse(store, "the older release has no KMS plug-ins", |value| value.starts_with(KMS)).await
+}
+
+/// Refuses to go on while there are values of a newer form than this one.
+pub(super) async fn refuse_newer(store: &dyn Store, form: u64) -> anyhow::Result<()> {
+    let why = "it was written during the rewrite; run the command again";
+    refuse(store, why, |value| Form::needed(value) > form).await
+}
+
 /// Refuses to go on while there are such values. The error names the first ones.
 async fn refuse(store: &dyn Store, why: &str, is_refused: impl Fn(&[u8]) -> bool) -> anyhow::Result<()> {
+    let (count, found) = find(store, is_refused).await?;
+    if count > 0 {
+        bail!("{count} values prevent the downgrade ({why}), the first ones are {}", found.join(", "));
+    }
+    Ok(())
+}
+
+/// Returns the number of such values, and the first keys.
+pub(super) async fn find(
+    store: &dyn Store,
+    is_it: impl Fn(&[u8]) -> bool,
+) -> anyhow::Result<(u64, Vec<String>)> {
     let (mut found, mut count, mut range) = (Vec::new(), 0_u64, KeyRange::prefix(ROOT));
     loop {
         let page = store.list(&range, &ListOptions { limit: PAGE, revision: None }).await?;
-        for entry in page.entries.iter().filter(|entry| is_refused(&entry.value)) {
+        for entry in page.entries.iter().filter(|entry| is_it(&entry.value)) {
             count += 1;
             if found.len() < NAMED {
                 found.push(entry.key.as_str().to_owned());
@@ -155,11 +188,7 @@ async fn refuse(store: &dyn Store, why: &str, is_refused: impl Fn(&[u8]) -> bool
         }
         match page.entries.last().filter(|_| page.remaining > 0) {
             Some(last) => range = range.after(last.key.as_bytes()),
-            None => break,
+            None => return Ok((count, found)),
         }
     }
-    if count > 0 {
-        bail!("{count} values prevent the downgrade ({why}), the first ones are {}", found.join(", "));
-    }
-    Ok(())
 }

@@ -1,5 +1,7 @@
 //! A leader that is frozen while its calls are on their way to the cloud, one of each kind. Another server takes over,
 //! the calls reach the cloud late, and then the former leader continues (HV-06).
+//!
+//! `frozen_leader.rs` freezes it earlier. `CAPSTAN_FREEZE_SECONDS` is a longer time of each freeze.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,11 +17,11 @@ use crate::process::{Capstan, PATIENCE};
 use crate::rolling_restart::share_secrets;
 
 /// Objects of a cluster, and of a worker. They are those of the scenarios of operations.
-const CLUSTER: &str = include_str!("../../../../tests/scenarios/tests/operations/cluster.yaml");
+pub(crate) const CLUSTER: &str = include_str!("../../../../tests/scenarios/tests/operations/cluster.yaml");
 const WORKER: &str = include_str!("../../../../tests/scenarios/tests/operations/machine.yaml");
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/capstan-system/leases/capstan-controllers";
-const CAPI: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces";
+pub(crate) const CAPI: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces";
 const OPERATIONS: &str = "/apis/capstan.dev/v1alpha1/namespaces/ns/machineoperations";
 
 /// Longest time for which the cloud holds a call: longer than a takeover, and shorter than the time limit of a call.
@@ -27,7 +29,7 @@ const HELD: Duration = Duration::from_secs(50);
 
 /// Longest time until all objects are settled: a new leader waits 65 seconds for a call that it does not find. The rest is
 /// for a busy machine.
-const SETTLED: Duration = Duration::from_secs(150);
+pub(crate) const SETTLED: Duration = Duration::from_secs(150);
 
 /// Calls that create: method, and a part of the path.
 const CREATES: [(&str, &str); 4] =
@@ -37,6 +39,13 @@ const CREATES: [(&str, &str); 4] =
 /// with their servers.
 const DELETES: [(&str, &str); 4] =
     [("POST", "/action"), ("DELETE", "/floatingips/"), ("DELETE", "/servers/"), ("DELETE", "/ports/")];
+
+/// Returns the least time for which a leader is frozen. By default it ends as soon as another server has taken over: a
+/// longer one changes nothing but the time until a call is given up, which is a minute.
+pub(crate) fn freeze_time() -> Duration {
+    let seconds = std::env::var("CAPSTAN_FREEZE_SECONDS").ok();
+    Duration::from_secs(seconds.map_or(0, |seconds| seconds.parse().unwrap()))
+}
 
 struct Scene {
     simulator: Simulator,
@@ -61,21 +70,6 @@ impl Scene {
         Self { simulator, servers: [first, second], _etcd: etcd, _data: data }
     }
 
-    /// Returns the number of the leader.
-    async fn leader(&self) -> usize {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            for (number, server) in self.servers.iter().enumerate() {
-                let metrics = server.client().get("/metrics").await;
-                if metrics.is_ok_and(|metrics| metrics.text().contains("\ncapstan_leader 1\n")) {
-                    return number;
-                }
-            }
-            assert!(Instant::now() < end, "no leader");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    }
-
     /// Holds the next call of each kind, for as long as [`HELD`] at most.
     fn hold(&self, calls: &[(&str, &str)]) {
         for (method, path) in calls {
@@ -97,45 +91,31 @@ impl Scene {
             assert!(Instant::now() < end, "no such calls: {:#?}", self.simulator.faults());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        let former = self.leader().await;
+        let former = leader(&self.servers).await;
         let next = self.servers[1 - former].client();
         let holder = holder(&next).await;
         self.servers[former].signal("STOP");
-        let end = Instant::now() + PATIENCE;
-        while self::holder(&next).await == holder {
-            assert!(Instant::now() < end, "no server took the Lease");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+        let frozen = Instant::now();
+        taken_over(&next, &holder).await;
         // The next leader looks at the cloud before the calls are there.
         tokio::time::sleep(Duration::from_millis(500)).await;
         self.simulator.clear_faults();
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        tokio::time::sleep(Duration::from_millis(500).max(freeze_time().saturating_sub(frozen.elapsed())))
+            .await;
         self.servers[former].signal("CONT");
-        let end = Instant::now() + PATIENCE;
-        let client = self.servers[former].client();
-        while !client.get("/metrics").await.is_ok_and(|it| it.text().contains("\ncapstan_leader 0\n")) {
-            assert!(Instant::now() < end, "the former leader does not notice the end of its term");
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        assert_eq!(self.leader().await, 1 - former);
+        term_ended(&self.servers[former].client()).await;
+        assert_eq!(leader(&self.servers).await, 1 - former);
     }
 
     /// Creates the objects of a manifest.
     async fn create(&self, manifest: &str, namespace: &str) {
         let clouds = self.simulator.clouds_yaml("demo");
-        let clouds: String = clouds.lines().map(|line| format!("    {line}\n")).collect();
-        let text = manifest.replace("CLOUDS\n", &clouds).replace("NAMESPACE", namespace);
-        let client = self.servers[0].client();
-        for document in serde_saphyr::from_multiple::<Value>(&text).unwrap() {
-            let answer = client.once("POST", &collection(&document), &document.to_string()).await.unwrap();
-            assert_eq!(answer.code, 201, "{}", answer.text());
-        }
+        create(&self.servers[0].client(), &clouds, manifest, namespace).await;
     }
 
     /// Creates a worker with a volume.
     async fn create_worker(&self, name: &str) {
-        let text = WORKER.replace("ROOT", "  rootVolume: {sizeGiB: 5}");
-        self.create(&text.replace("name: w", &format!("name: {name}")), "ns").await;
+        self.create(&worker(name), "ns").await;
     }
 
     async fn until(&self, what: &str, mut is_so: impl AsyncFnMut(&Client) -> bool) {
@@ -159,18 +139,68 @@ impl Scene {
     }
 }
 
-async fn holder(client: &Client) -> String {
+/// Returns the number of the leader. All servers must answer.
+pub(crate) async fn leader(servers: &[Capstan; 2]) -> usize {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        for (number, server) in servers.iter().enumerate() {
+            let metrics = server.client().get("/metrics").await;
+            if metrics.is_ok_and(|metrics| metrics.text().contains("\ncapstan_leader 1\n")) {
+                return number;
+            }
+        }
+        assert!(Instant::now() < end, "no leader");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Returns the holder of the Lease.
+pub(crate) async fn holder(client: &Client) -> String {
     text(client, LEASE, "/spec/holderIdentity").await
 }
 
+/// Waits until the Lease has another holder than this one.
+pub(crate) async fn taken_over(client: &Client, before: &str) {
+    let end = Instant::now() + PATIENCE;
+    while ["", before].contains(&holder(client).await.as_str()) {
+        assert!(Instant::now() < end, "no server took the Lease");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Waits until a server knows that its term has ended.
+pub(crate) async fn term_ended(client: &Client) {
+    let end = Instant::now() + PATIENCE;
+    while !client.get("/metrics").await.is_ok_and(|it| it.text().contains("\ncapstan_leader 0\n")) {
+        assert!(Instant::now() < end, "the former leader does not notice the end of its term");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Creates the objects of a manifest, with these credentials of the cloud.
+pub(crate) async fn create(client: &Client, clouds: &str, manifest: &str, namespace: &str) {
+    let clouds: String = clouds.lines().map(|line| format!("    {line}\n")).collect();
+    let text = manifest.replace("CLOUDS\n", &clouds).replace("NAMESPACE", namespace);
+    for document in serde_saphyr::from_multiple::<Value>(&text).unwrap() {
+        let answer = client.once("POST", &collection(&document), &document.to_string()).await.unwrap();
+        assert_eq!(answer.code, 201, "{}", answer.text());
+    }
+}
+
+/// Returns the manifest of a worker with a volume.
+pub(crate) fn worker(name: &str) -> String {
+    let text = WORKER.replace("ROOT", "  rootVolume: {sizeGiB: 5}");
+    text.replace("name: w", &format!("name: {name}"))
+}
+
 /// Returns a text of an object; empty if there is none.
-async fn text(client: &Client, path: &str, pointer: &str) -> String {
+pub(crate) async fn text(client: &Client, path: &str, pointer: &str) -> String {
     let Ok(answer) = client.get(path).await else { return String::new() };
     let object: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-async fn delete(client: &Client, path: &str) {
+pub(crate) async fn delete(client: &Client, path: &str) {
     let answer = client.once("DELETE", path, "").await.unwrap();
     assert!(answer.code < 300, "{path}: {}", answer.text());
 }
@@ -188,7 +218,7 @@ fn collection(document: &Value) -> String {
 }
 
 /// Checks that no two resources have the same name.
-fn assert_one_of_each(kind: &str, items: &[InventoryItem], count: usize) {
+pub(crate) fn assert_one_of_each(kind: &str, items: &[InventoryItem], count: usize) {
     let mut names: BTreeMap<&str, usize> = BTreeMap::new();
     for item in items {
         *names.entry(item.name.as_str()).or_default() += 1;

@@ -46,6 +46,7 @@ async fn hv_32_a_full_etcd_is_found_and_recovers_and_keeps_its_objects() {
     let client = server.client();
     let (good, text) = storage(data.path(), &etcd, &["check"]).await;
     assert!(good && text.contains("ok      m0: version 3.6") && text.contains("suffice"), "{text}");
+    assert!(text.contains("ok      the user may remove the history"), "{text}");
     let (good, text) = storage(data.path(), &etcd, &["defrag"]).await;
     assert!(good && text.contains("nothing to do"), "{text}");
     let (good, text) = storage(data.path(), &etcd, &["defrag", "--all"]).await;

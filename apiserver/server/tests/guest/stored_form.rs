@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use storage_contract::{Form, Store};
+use storage_embedded::EmbeddedStore;
 
 use crate::client::Client;
 use crate::etcd::{Etcd, free_port};
 use crate::key_rotation::{run, sealed_by, secret, store, until_done};
-use crate::process::{Capstan, PATIENCE};
+use crate::process::{Capstan, PATIENCE, command};
 use crate::rolling_restart::share_secrets;
 
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
@@ -224,4 +225,58 @@ async fn hv_25_three_replicas_go_up_down_and_up_again_between_two_releases() {
             replicas.roll(&previous(), "down").await;
         }
     }
+}
+
+/// Returns true if the value of a Secret in a closed embedded store begins so.
+async fn begins(data: &Path, name: &str, start: &str) -> bool {
+    let store = EmbeddedStore::open(&data.join("store.redb")).unwrap();
+    sealed_by(&store, name).await.starts_with(start)
+}
+
+/// Runs a program on an embedded store: it creates a Secret and reads all that were created.
+async fn lives(program: &Path, data: &Path, written: &mut Vec<String>) {
+    let mut server = Capstan::start_program(program, free_port(), data, &["--shutdown-delay", "0s"]);
+    server.ready().await;
+    let (client, new) = (server.client(), format!("s{}", written.len()));
+    create(&client, &new).await;
+    written.push(new);
+    for name in written.iter() {
+        let answer = client.with_retries("GET", &format!("{SECRETS}/{name}"), "").await.unwrap();
+        assert_eq!(answer.code, 200, "{}: {name}: {}", program.display(), answer.text());
+    }
+    server.signal("TERM");
+    let status = server.ended().await;
+    assert_eq!(status.code(), Some(0), "{}: {status}", program.display());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs CAPSTAN_PREVIOUS, the program of the last release with form 3: cargo xtask e2e --only versions"]
+async fn hv_25_an_embedded_store_goes_up_down_and_up_again_between_two_releases() {
+    let (directory, mut written) = (tempfile::tempdir().unwrap(), Vec::new());
+    let data = directory.path();
+    for program in [previous(), current(), previous(), current()] {
+        lives(&program, data, &mut written).await;
+        assert!(begins(data, written.last().unwrap(), OLD).await, "{}", program.display());
+    }
+}
+
+/// A migration copies values as they are in etcd, also those that the last release cannot read.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs CAPSTAN_PREVIOUS, the program of the last release with form 3: cargo xtask e2e --only versions"]
+async fn hv_25_a_store_that_moved_from_etcd_to_a_file_goes_back_to_the_last_release() {
+    let (etcd, directory) = (Etcd::started(), tempfile::tempdir().unwrap());
+    let (data, url) = (directory.path(), etcd.url());
+    let mut server = Capstan::start(data, &["--etcd-endpoints", url.as_str(), "--shutdown-delay", "0s"]);
+    server.ready().await;
+    create(&server.client(), "s0").await;
+    server.signal("TERM");
+    server.ended().await;
+    let moved = run(data, &url, &["storage", "migrate", "--from", "etcd", "--to", "embedded"]);
+    assert!(moved.status.success(), "{}", String::from_utf8_lossy(&moved.stderr));
+    assert!(begins(data, "s0", NEW).await);
+    let text = data.to_str().unwrap();
+    let written = command(&["storage", "downgrade", "--to", "3", "--data-dir", text]).await;
+    assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
+    assert!(begins(data, "s0", OLD).await);
+    lives(&previous(), data, &mut vec!["s0".to_owned()]).await;
 }

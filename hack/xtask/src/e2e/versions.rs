@@ -1,5 +1,5 @@
-//! Two releases side by side: three replicas go up, down and up again between the last release with stored form 3 and
-//! this one.
+//! Two releases side by side: three replicas on an etcd, and an embedded store, go up, down and up again between the last
+//! release with stored form 3 and this one.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,26 +10,32 @@ use anyhow::{Context, ensure};
 use crate::{prerequisites, run};
 
 /// Number of scenarios.
-pub(super) const COUNT: usize = 1;
+pub(super) const COUNT: usize = TESTS.len();
 
 /// Last commit with stored form 3. A change of the newest form moves it to the last commit with the form before.
 const PREVIOUS: &str = "10a6705536c2ae7d597d143353a5f691ce5dae3f";
 
-/// Crate and program of the test, and its name.
+/// Crate and program of the tests, and their names.
 const CRATE: &str = "apiserver-server";
 const PROGRAM: &str = "guest";
-const TEST: &str = "stored_form::hv_25_three_replicas_go_up_down_and_up_again_between_two_releases";
+const TESTS: [&str; 3] = [
+    "stored_form::hv_25_three_replicas_go_up_down_and_up_again_between_two_releases",
+    "stored_form::hv_25_an_embedded_store_goes_up_down_and_up_again_between_two_releases",
+    "stored_form::hv_25_a_store_that_moved_from_etcd_to_a_file_goes_back_to_the_last_release",
+];
 
-/// Runs the test with a program of the last release.
+/// Runs the tests with a program of the last release.
 pub(super) fn run(previous: &Path) -> anyhow::Result<()> {
     let started = Instant::now();
     let mut command = run::linting_cargo(&["test", "--locked", "--workspace", "--test", PROGRAM, "--"])?;
-    command.args(["--ignored", "--exact", TEST]).env("CAPSTAN_PREVIOUS", previous);
+    command.args(["--ignored", "--exact"]).args(TESTS).env("CAPSTAN_PREVIOUS", previous);
     command.env("CAPSTAN_ETCD_CURRENT", prerequisites::current_etcd()?);
-    let output = run::output(&mut command).context("two releases do not serve one etcd side by side")?;
-    ensure!(output.contains("1 passed"), "{TEST} did not run: {output}");
+    let output = run::output(&mut command).context("two releases do not serve the same store")?;
+    ensure!(output.contains(&format!("{COUNT} passed")), "not all of {TESTS:?} did run: {output}");
     let seconds = started.elapsed().as_secs_f64();
-    eprintln!("ok      three replicas go up, down and up again between two releases ({seconds:.1} s)");
+    eprintln!(
+        "ok      replicas and an embedded store go up, down and up again between two releases ({seconds:.1} s)"
+    );
     Ok(())
 }
 

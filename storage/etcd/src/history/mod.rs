@@ -32,9 +32,9 @@ pub(crate) use self::form::Changed;
 pub(crate) use self::incarnation::{Access, Began, Incarnation};
 pub use self::replacement::Replacement;
 use self::settle::settle;
-use crate::EtcdConfiguration;
 use crate::calls::Calls;
 use crate::error::NO_SPACE;
+use crate::{EtcdConfiguration, ReplacementNote};
 
 /// First pause before the record is read again, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
@@ -82,24 +82,28 @@ pub(crate) struct History {
     unreadable: AtomicU64,
     /// Number of values of a form that no server on the record writes.
     strays: AtomicU64,
+    /// Value that is written when the data were replaced.
+    note: Option<ReplacementNote>,
 }
 
 impl History {
     /// Reads the record below the prefix, or begins an incarnation.
     pub(crate) async fn open(calls: Calls, configuration: &EtcdConfiguration) -> StoreResult<Arc<Self>> {
-        let EtcdConfiguration { prefix, seen, accept_migrated, .. } = configuration;
+        let EtcdConfiguration { prefix, seen, accept_migrated, note, .. } = configuration;
         let key = record_key(prefix);
         if seen.is_none() {
             older_servers::refuse(&calls, &key, configuration.observation).await?;
         }
-        let incarnation = settle(&calls, &key, seen.as_ref(), 0, *accept_migrated, None).await?;
-        Ok(Self::of(calls, key, incarnation))
+        let incarnation =
+            settle(&calls, &key, seen.as_ref(), 0, *accept_migrated, None, note.as_ref()).await?;
+        Ok(Self::of(calls, key, incarnation, note.clone()))
     }
 
-    fn of(calls: Calls, key: Vec<u8>, incarnation: Incarnation) -> Arc<Self> {
+    fn of(calls: Calls, key: Vec<u8>, incarnation: Incarnation, note: Option<ReplacementNote>) -> Arc<Self> {
         let incarnation = Arc::new(incarnation);
         let state = signal::Sender::new(State { incarnation, rewound: None });
-        Arc::new(Self { calls, key, state, unreadable: AtomicU64::new(0), strays: AtomicU64::new(0) })
+        let (unreadable, strays) = (AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Self { calls, key, state, unreadable, strays, note })
     }
 
     /// Returns the client for calls whose answers need no check.
@@ -208,7 +212,8 @@ impl History {
         let (mut pause, mut outage) = (PAUSES.0, Outage::default());
         loop {
             let (seen, next, form) = (ended.seen(), ended.number + 1, Some(ended.form));
-            match settle(&self.calls, &self.key, Some(&seen), next, false, form).await {
+            let note = self.note.as_ref();
+            match settle(&self.calls, &self.key, Some(&seen), next, false, form, note).await {
                 Ok(next) => {
                     self.unreadable.store(0, Ordering::Release);
                     let state = State { incarnation: Arc::new(next), rewound: None };

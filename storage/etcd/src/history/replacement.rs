@@ -74,7 +74,7 @@ impl History {
             replacement.moved = *moved;
         }
         let incarnation = Incarnation::marked(&key, &marked, position);
-        Ok(Self::of(calls, key, incarnation))
+        Ok(Self::of(calls, key, incarnation, None))
     }
 
     /// Ends the present part of a replacement.
@@ -108,7 +108,7 @@ impl History {
         };
         let marked = Marked { record, mark: Some(Mark::Migrated(to)) };
         let incarnation = Incarnation::marked(&key, &marked, position);
-        Ok(Self::of(calls, key, incarnation))
+        Ok(Self::of(calls, key, incarnation, None))
     }
 
     /// Removes the mark of a migration that failed.

@@ -1,5 +1,7 @@
 //! Settlement on an incarnation: the record is read, and replaced if it does not continue the known history.
 
+use std::iter;
+
 use etcd_client::{Compare, CompareOp, GetOptions, KvClient, Txn, TxnOp};
 use storage_contract::{Form, StoreError, StoreResult};
 
@@ -8,13 +10,14 @@ use super::incarnation::Incarnation;
 use super::marked_record::{Mark, Marked};
 use super::record::{NAME, Record};
 use super::verdict::{Found, Verdict, Why, judge, offset_above};
+use crate::ReplacementNote;
 use crate::calls::Calls;
 
 /// Attempts to replace the record. A conflict means that another server was faster, and that its record holds.
 const ATTEMPTS: usize = 5;
 
-/// Returns the incarnation of the store, which continues what was seen. It replaces the record if the record does not.
-/// `returns`: a store that was migrated to another one is used again.
+/// Returns the incarnation of the store, which continues what was seen. It replaces the record if the record does not, and
+/// writes the note beside it. `returns`: a store that was migrated to another one is used again.
 pub(super) async fn settle(
     calls: &Calls,
     key: &[u8],
@@ -22,6 +25,7 @@ pub(super) async fn settle(
     number: u64,
     returns: bool,
     known: Option<Form>,
+    note: Option<&ReplacementNote>,
 ) -> StoreResult<Incarnation> {
     for _ in 0..ATTEMPTS {
         let (text, (cluster, revision)) = read(calls, key).await?;
@@ -44,7 +48,10 @@ pub(super) async fn settle(
             }
             Verdict::Begin { offset, why } => {
                 let record = Record::new(offset, form_of_new(calls, key, found.or(known)).await?);
-                if let Some(written) = replace(calls, key, text, &record.text()).await? {
+                // Without a record there are no objects either.
+                let is_noted = text.is_some() && matches!(why, Why::Rewound(_));
+                let note = note.filter(|_| is_noted);
+                if let Some(written) = replace_with(calls, key, text, &record.text(), note).await? {
                     log_begin(&record, why);
                     return Ok(Incarnation::new(number, key, &record, written));
                 }
@@ -85,12 +92,24 @@ pub(super) async fn replace(
     text: Option<Vec<u8>>,
     new: &str,
 ) -> StoreResult<Option<(u64, i64)>> {
+    replace_with(calls, key, text, new, None).await
+}
+
+/// Replaces the text of the record as [`replace`] does, and writes a note in the same transaction.
+async fn replace_with(
+    calls: &Calls,
+    key: &[u8],
+    text: Option<Vec<u8>>,
+    new: &str,
+    note: Option<&ReplacementNote>,
+) -> StoreResult<Option<(u64, i64)>> {
     let guard = match text {
         Some(text) => Compare::value(key, CompareOp::Equal, text),
         None => Compare::mod_revision(key, CompareOp::Equal, 0),
     };
-    let put = TxnOp::put(key, new, None);
-    let transaction = Txn::new().when([guard]).and_then([put]);
+    let note = note.map(|note| TxnOp::put(note.key.as_bytes(), (note.value)(), None));
+    let puts: Vec<TxnOp> = iter::once(TxnOp::put(key, new, None)).chain(note).collect();
+    let transaction = Txn::new().when([guard]).and_then(puts);
     let send = |mut kv: KvClient| {
         let transaction = transaction.clone();
         async move { kv.txn(transaction).await }

@@ -5,19 +5,19 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::join_all;
-use storage_contract::{Key, KeyRange, ListOptions, Revision, Store, StoreError};
+use storage_contract::{Key, KeyRange, ListOptions, Revision, Store, StoreError, WatchStream};
 use storage_etcd::{EtcdConfiguration, EtcdStore, Replacement, Seen};
 
 use crate::server::{Release, Server};
 
 /// Longest time that any step may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-fn key(name: &str) -> Key {
+pub(crate) fn key(name: &str) -> Key {
     Key::new(format!("/capstan/{name}")).unwrap()
 }
 
-async fn connect(server: &Server, seen: Option<Seen>) -> EtcdStore {
+pub(crate) async fn connect(server: &Server, seen: Option<Seen>) -> EtcdStore {
     let end = Instant::now() + PATIENCE;
     loop {
         let endpoints = vec![server.endpoint()];
@@ -31,7 +31,7 @@ async fn connect(server: &Server, seen: Option<Seen>) -> EtcdStore {
 }
 
 /// Waits until the store answers in its newest incarnation.
-async fn settled(store: &EtcdStore) -> Revision {
+pub(crate) async fn settled(store: &EtcdStore) -> Revision {
     let end = Instant::now() + PATIENCE;
     loop {
         match store.current_revision().await {
@@ -42,13 +42,25 @@ async fn settled(store: &EtcdStore) -> Revision {
     }
 }
 
-async fn create(store: &EtcdStore, name: &str) -> Revision {
+pub(crate) async fn create(store: &EtcdStore, name: &str) -> Revision {
     store.create(&key(name), Bytes::from("1")).await.unwrap()
+}
+
+/// Returns the error with which a watch ends.
+pub(crate) async fn end_of(watch: &mut WatchStream) -> StoreError {
+    let ended = async {
+        loop {
+            if let Err(error) = watch.next().await.unwrap() {
+                break error;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, ended).await.unwrap()
 }
 
 /// Asserts that the store has the key `kept` and not the key `lost`, and accepts nothing that refers to revisions up to
 /// `newest`, which is the largest one before the history went back.
-async fn assert_new_history(store: &EtcdStore, kept: Revision, newest: Revision) {
+pub(crate) async fn assert_new_history(store: &EtcdStore, kept: Revision, newest: Revision) {
     assert!(settled(store).await > newest);
     assert_eq!((store.history(), store.is_rewound()), (1, false));
     assert_eq!(store.get(&key("lost")).await.unwrap(), None);
@@ -87,14 +99,7 @@ async fn df_09_an_older_data_directory_begins_a_new_incarnation_above_all_revisi
         let newest = create(&store, "lost").await;
         let mut watch = store.watch(&KeyRange::prefix("/capstan/"), newest.next()).await.unwrap();
         server.restore(&copy);
-        let ended = async {
-            loop {
-                if let Err(error) = watch.next().await.unwrap() {
-                    break error;
-                }
-            }
-        };
-        let error = tokio::time::timeout(PATIENCE, ended).await.unwrap();
+        let error = end_of(&mut watch).await;
         assert!(matches!(error, StoreError::Rewound { .. }), "{error:?}");
         assert!(error.to_string().contains("etcd is at revision"), "{error}");
         assert!(watch.next().await.is_none());

@@ -9,6 +9,7 @@ mod history;
 mod outage;
 mod proxy;
 mod server;
+mod snapshot;
 mod suite;
 mod tls;
 

@@ -21,18 +21,22 @@ pub(crate) enum Release {
 
 impl Release {
     fn binary(self) -> PathBuf {
-        let (variable, default) = match self {
-            Self::Distribution => ("CAPSTAN_ETCD_DISTRIBUTION", "/usr/bin/etcd"),
-            Self::Current => ("CAPSTAN_ETCD_CURRENT", "etcd-current"),
-        };
-        let path = std::env::var_os(variable).map_or_else(|| PathBuf::from(default), PathBuf::from);
-        assert!(
-            path.exists(),
-            "{} is missing: `cargo xtask test` installs or builds it and sets {variable}",
-            path.display()
-        );
-        path
+        match self {
+            Self::Distribution => program("CAPSTAN_ETCD_DISTRIBUTION", "/usr/bin/etcd"),
+            Self::Current => program("CAPSTAN_ETCD_CURRENT", "etcd-current"),
+        }
     }
+}
+
+/// Returns the path of a program: that of an environment variable, or the default.
+fn program(variable: &str, default: &str) -> PathBuf {
+    let path = std::env::var_os(variable).map_or_else(|| PathBuf::from(default), PathBuf::from);
+    assert!(
+        path.exists(),
+        "{} is missing: `cargo xtask test` installs or builds it and sets {variable}",
+        path.display()
+    );
+    path
 }
 
 /// TLS files for a server.
@@ -49,6 +53,8 @@ type CommandWith = Box<dyn Fn(&[&str]) -> Command + Send + Sync>;
 pub(crate) struct Server {
     child: Mutex<Child>,
     command: CommandWith,
+    /// Flags that name it and its cluster.
+    membership: Vec<String>,
     client_port: u16,
     scheme: &'static str,
     data: tempfile::TempDir,
@@ -106,17 +112,19 @@ impl Server {
         let client_port = free_port();
         let client = format!("{scheme}://127.0.0.1:{client_port}");
         let peer = format!("http://127.0.0.1:{peer_port}");
-        let mut arguments = vec![
+        let membership = vec![
             format!("--name={name}"),
+            format!("--initial-advertise-peer-urls={peer}"),
+            cluster.to_owned(),
+        ];
+        let mut arguments = vec![
             "--log-level=error".to_owned(),
             format!("--data-dir={}", data.path().join("etcd").display()),
             format!("--listen-client-urls={client}"),
             format!("--advertise-client-urls={client}"),
             format!("--listen-peer-urls={peer}"),
-            format!("--initial-advertise-peer-urls={peer}"),
-            cluster.to_owned(),
         ];
-        arguments.extend(flags);
+        arguments.extend(membership.iter().cloned().chain(flags));
         let binary = release.binary();
         let command = move |more: &[&str]| {
             let mut command = Command::new(&binary);
@@ -124,7 +132,7 @@ impl Server {
             command
         };
         let child = Mutex::new(command(&[]).spawn().unwrap());
-        Self { child, command: Box::new(command), client_port, scheme, data }
+        Self { child, command: Box::new(command), membership, client_port, scheme, data }
     }
 
     pub(crate) fn client_port(&self) -> u16 {
@@ -170,6 +178,29 @@ impl Server {
         self.kill();
         std::fs::remove_dir_all(self.directory()).unwrap();
         copy_directory(&copy.path().join("etcd"), &self.directory());
+        self.restart();
+    }
+
+    /// Returns a snapshot, as `etcdctl snapshot save` writes it.
+    pub(crate) async fn snapshot(&self) -> tempfile::NamedTempFile {
+        let mut client = etcd_client::Client::connect([self.endpoint()], None).await.unwrap();
+        let (mut stream, mut bytes) = (client.snapshot().await.unwrap(), Vec::new());
+        while let Some(part) = stream.message().await.unwrap() {
+            bytes.extend_from_slice(part.blob());
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), bytes).unwrap();
+        file
+    }
+
+    /// Starts it again with the data that `etcdutl snapshot restore` makes of a snapshot.
+    pub(crate) fn restore_snapshot(&self, snapshot: &Path, flags: &[&str]) {
+        self.kill();
+        std::fs::remove_dir_all(self.directory()).unwrap();
+        let mut command = Command::new(program("CAPSTAN_ETCDUTL", "etcdutl"));
+        command.args(["snapshot", "restore"]).arg(snapshot).arg("--data-dir").arg(self.directory());
+        let output = command.args(&self.membership).args(flags).output().unwrap();
+        assert!(output.status.success(), "{flags:?}: {}", String::from_utf8_lossy(&output.stderr));
         self.restart();
     }
 
