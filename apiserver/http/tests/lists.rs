@@ -7,15 +7,17 @@ mod counted;
 mod server;
 mod stores;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use apiserver_machinery::encryption::{Encryption, Provider};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use counted::Counted;
 use serde_json::{Value, json};
-use server::Server;
+use server::{Server, Setup};
 use storage_contract::{Key, Revision, Store};
 use storage_embedded::EmbeddedStore;
 use stores::Kept;
@@ -308,6 +310,34 @@ async fn an_undecodable_object_is_named_in_the_error_and_never_omitted() {
     assert_eq!(world.server.get(&format!("{GADGETS}?fieldSelector=metadata.name%3Da")).await.0, 200);
     world.store.delete(&key, made).await.unwrap();
     assert_eq!(world.server.get(GADGETS).await.0, 200);
+}
+
+#[tokio::test]
+async fn tm_15_a_planted_plain_object_of_a_sealed_kind_is_an_error_and_the_others_are_served() {
+    let key = Provider::aes_gcm("k1", &[1; 32]).unwrap();
+    let sealed = Encryption::new(BTreeMap::from([("gadgets.toys.example.com".to_owned(), vec![key])]));
+    let of = |name: &str| Key::new(format!("/capstan/toys.example.com/gadgets/default/{name}")).unwrap();
+    let mut planted: Option<String> = None;
+    for (encryption, code) in [(Encryption::default(), 200), (sealed, 500)] {
+        let (store, _kept) = stores::embedded();
+        let setup = Setup { encryption: Arc::new(encryption), ..Setup::default() };
+        let server = Server::set_up_on(Arc::clone(&store), setup).await;
+        server.post(GADGETS, &gadget("a")).await;
+        let stored = store.get(&of("a")).await.unwrap().unwrap().value;
+        // It is a whole object: that of a server which does not seal the kind.
+        let plain = planted.get_or_insert_with(|| {
+            let text = String::from_utf8(stored.to_vec()).unwrap();
+            text.replace(r#""name":"a""#, r#""name":"planted""#)
+        });
+        store.create(&of("planted"), Bytes::from(plain.clone())).await.unwrap();
+        for path in [format!("{GADGETS}/planted"), GADGETS.to_owned()] {
+            let (found, answer) = server.get(&path).await;
+            assert_eq!(found, code, "{path}: {answer}");
+            let named = answer["message"].as_str().is_some_and(|text| text.contains(of("planted").as_str()));
+            assert_eq!(named, code == 500, "{path}: {answer}");
+        }
+        assert_eq!(server.get(&format!("{GADGETS}/a")).await.0, 200);
+    }
 }
 
 #[tokio::test]

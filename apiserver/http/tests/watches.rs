@@ -276,6 +276,14 @@ async fn watches_of_tables_and_metadata_match_their_lists() {
     let events = server.watch_as(&path, metadata).await.all().await;
     assert_eq!(brief(&events), ["ADDED a", "ADDED b", "END"]);
     assert!(events.iter().all(|event| event["object"]["kind"] == "PartialObjectMetadata"), "{events:?}");
-    assert_eq!(events[0]["object"]["metadata"], a["metadata"]);
-    assert_eq!(events[0]["object"].get("spec"), None);
+    let expected =
+        json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": a["metadata"]});
+    assert_eq!(events[0]["object"], expected);
+    let path = format!("{GADGETS}?watch=true&resourceVersion={}", revision(&a));
+    let mut watch = server.watch_as(&path, metadata).await;
+    assert_eq!(brief(&[watch.next().await]), ["ADDED b"]);
+    let patch = json!({"metadata": {"labels": {"managedFields": "x"}}});
+    let patched = server.patch(&format!("{GADGETS}/b"), "merge", &patch).await.1;
+    let event = watch.next().await;
+    assert_eq!((&event["type"], &event["object"]["metadata"]), (&json!("MODIFIED"), &patched["metadata"]));
 }

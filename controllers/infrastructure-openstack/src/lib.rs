@@ -6,7 +6,8 @@
 //! From the outside in: `connector` keeps one session per credentials, `login` creates it, `cloud` lists
 //! the calls, `compute`, `network`, `image`, `quota`, `share` and `volume` implement them, `session` sends them, and
 //! `error_mapping` classifies failures. `change` is the permit and the global request id of a call. `client` adds the token
-//! and renews it, `transport` is the HTTP client, and `allowed_endpoints` limits its connections.
+//! and renews it, `transport` is the HTTP client, `server_certificates` has its verifiers, and `allowed_endpoints` limits its
+//! connections.
 
 mod allowed_endpoints;
 mod catalog;
@@ -31,6 +32,7 @@ mod paging;
 mod quota;
 mod rate_limit;
 mod request;
+mod server_certificates;
 mod session;
 mod share;
 mod tags;

@@ -8,10 +8,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Response;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::{Certificate, Client, Url, redirect};
+use reqwest::{Client, Url, redirect};
 
 use crate::allowed_endpoints::AllowedEndpoints;
 use crate::error_mapping::root_cause;
+use crate::server_certificates;
 
 /// Timeout of a connection: even a distant cloud connects within a second.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -81,18 +82,17 @@ impl Transport {
         authority: Option<&str>,
         verify: bool,
     ) -> Result<Self, String> {
-        let mut builder = Client::builder()
+        let builder = Client::builder()
             // A redirect would let the other side choose what the server reads, and to whom it shows the credentials.
             .redirect(redirect::Policy::none())
             .dns_resolver(Resolver(Arc::clone(&allowed)))
             .timeout(CALL_TIMEOUT)
             .connect_timeout(CONNECT_TIMEOUT)
-            .pool_max_idle_per_host(IDLE_CONNECTIONS)
-            .tls_danger_accept_invalid_certs(!verify);
-        if let Some(pem) = authority {
-            let found = Certificate::from_pem_bundle(pem.as_bytes()).map_err(|error| root_cause(&error))?;
-            builder = builder.tls_certs_merge(found);
-        }
+            .pool_max_idle_per_host(IDLE_CONNECTIONS);
+        let builder = match verify {
+            true => builder.tls_backend_preconfigured(server_certificates::client_config(authority)?),
+            false => builder.tls_danger_accept_invalid_certs(true),
+        };
         let http = builder.build().map_err(|error| root_cause(&error))?;
         Ok(Self { http, allowed })
     }

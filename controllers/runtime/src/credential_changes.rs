@@ -9,9 +9,11 @@ use futures::stream::{BoxStream, select};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::PartialObjectMeta;
 use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{Config, Event, watcher};
+use kube::runtime::watcher::Event;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
+
+use crate::without_managed_fields;
 
 /// Changed source of credentials.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,7 +62,7 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let mut known = Known::default();
-    let events = watcher(api, Config::default()).default_backoff();
+    let events = without_managed_fields::events(api).default_backoff();
     events.filter_map(move |event| ready(event.ok().and_then(|event| known.note(event, &state))))
 }
 

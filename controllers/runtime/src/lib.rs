@@ -29,6 +29,7 @@ mod slots;
 mod status;
 mod term_start;
 mod user_data_source;
+mod without_managed_fields;
 
 pub use after_restore::AFTER_RESTORE_REASON;
 pub use backoff::Backoff;
@@ -53,3 +54,4 @@ pub use error::ReconcileError;
 pub use status::{now, paused, write_status};
 pub use term_start::TermStart;
 pub use user_data_source::UserDataSource;
+pub use without_managed_fields::WithoutManagedFields;

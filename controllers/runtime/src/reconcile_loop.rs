@@ -12,7 +12,7 @@ use kube::runtime::controller::{ReconcileRequest, trigger_with};
 use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::utils::StreamBackoff;
-use kube::runtime::watcher::{self, DefaultBackoff, watcher};
+use kube::runtime::watcher::{self, DefaultBackoff};
 use kube::runtime::{WatchStreamExt, reflector};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -24,10 +24,15 @@ use tracing::Instrument as _;
 use crate::drain::until_drained;
 use crate::schedule::Schedule;
 use crate::slots::Slots;
-use crate::{NamespaceWeights, Passes, Queue, Queues, Requeue};
+use crate::without_managed_fields::events;
+use crate::{Backoff, NamespaceWeights, Passes, Queue, Queues, Requeue};
 
-/// Interval after a failure of the API itself.
+/// Shortest interval after a failure of the API itself.
 const AGAIN: Duration = Duration::from_secs(2);
+
+/// Longest interval after failures of the API itself in a row. An outage of the API ends without a change of the objects, so
+/// that their work begins again only with the next attempt.
+const LONGEST_AGAIN: Duration = Duration::from_secs(20);
 
 /// Label with the name of an object's cluster.
 const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
@@ -60,10 +65,25 @@ where
 {
     /// Creates a loop over `objects`, up to `concurrency` at the same time in turns. A quarter as many more are for
     /// clusters and namespaces with few passes. `name` is the controller's in metrics.
+    ///
+    /// The loop keeps all objects in memory, without their field managers. A pass begins with such an object, which may be
+    /// old.
     pub fn new(objects: Api<K>, concurrency: u16, queues: &Queues, name: &'static str) -> Self {
+        Self::reduced(objects, concurrency, queues, name, |_| {})
+    }
+
+    /// Creates a loop like [`new`](Self::new), which keeps less of each object: `reduce` removes fields that no watch reads.
+    /// Passes read the removed fields from the API.
+    pub fn reduced(
+        objects: Api<K>,
+        concurrency: u16,
+        queues: &Queues,
+        name: &'static str,
+        reduce: impl FnMut(&mut K) + Send + 'static,
+    ) -> Self {
         let writer = Writer::default();
         let store = writer.as_reader();
-        let reported = reflector(writer, watcher(objects, watcher::Config::default())).applied_objects();
+        let reported = kept(events(objects), writer, reduce);
         let mut triggers = SelectAll::new();
         triggers.push(trigger_with(reported, |object: K| Some(ObjectRef::from_obj(&object))).boxed());
         Self {
@@ -93,7 +113,7 @@ where
         I: IntoIterator<Item = ObjectRef<K>> + 'static,
         I::IntoIter: Send,
     {
-        let reported = watcher(others, watcher::Config::default()).touched_objects();
+        let reported = events(others).touched_objects();
         self.triggers.push(trigger_with(reported, concerned).boxed());
         self
     }
@@ -125,7 +145,8 @@ where
     {
         let Self { triggers, store, slots, queue, passes, weights } = self;
         let schedule = Schedule::new(slots, weights);
-        let running = Running { store, queue, passes, pass, shutdown: shutdown.clone() };
+        let failures = Arc::default();
+        let running = Running { store, queue, passes, failures, pass, shutdown: shutdown.clone() };
         let mut tasks = JoinSet::new();
         tokio::select! {
             biased;
@@ -136,13 +157,34 @@ where
     }
 }
 
+/// Keeps the reduced objects of a watch in a store, and returns those that were created or changed.
+fn kept<K>(
+    events: impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> + Send,
+    writer: Writer<K>,
+    reduce: impl FnMut(&mut K) + Send,
+) -> impl Stream<Item = Result<K, watcher::Error>> + Send
+where
+    K: Resource<DynamicType = ()> + Clone + Send + Sync + 'static,
+{
+    reflector(writer, events.modify(reduce)).applied_objects()
+}
+
 /// Loop that makes passes.
 struct Running<K: Resource<DynamicType = ()> + 'static, F> {
     store: Store<K>,
     queue: Arc<Queue>,
     passes: Passes,
+    /// Failures of the API in a row, by key.
+    failures: Arc<Backoff>,
     pass: F,
     shutdown: CancellationToken,
+}
+
+/// A loop that has ended keeps no objects.
+impl<K: Resource<DynamicType = ()> + 'static, F> Drop for Running<K, F> {
+    fn drop(&mut self) {
+        self.passes.keeps(0);
+    }
 }
 
 /// Object whose pass has ended, and the requeue. `None` if the shutdown has ended it.
@@ -171,6 +213,7 @@ where
                     self.begin(object, &mut schedule, tasks);
                 }
             }
+            self.passes.keeps(self.store.len());
             let next = schedule.next().filter(|_| is_readable && schedule.has_slot());
             tokio::select! {
                 request = triggers.next() => match request {
@@ -206,13 +249,15 @@ where
     ) {
         let Some(found) = self.store.get(&object) else {
             // An object that was deleted while in the queue needs no pass.
-            drop(self.queue.begin(&key(object.namespace.as_deref(), &object.name)));
+            let key = key(object.namespace.as_deref(), &object.name);
+            self.failures.reset(&key);
+            drop(self.queue.begin(&key));
             schedule.end(&object);
             return;
         };
         let pass = (self.pass)(Arc::clone(&found));
         let span = tracing::info_span!("reconciling object", object.ref = %object);
-        let measured = measured(&self.queue, &self.passes, &found, pass);
+        let measured = measured(&self.queue, &self.passes, &self.failures, &found, pass);
         let traced = traced(pass_span(&*found), measured);
         let scope = CallScope::new(&found.uid().unwrap_or_default());
         let drained = until_drained(scope, self.shutdown.clone(), traced);
@@ -279,6 +324,7 @@ async fn traced<T>(span: Span, pass: impl Future<Output = T>) -> T {
 fn measured<K>(
     queue: &Arc<Queue>,
     passes: &Passes,
+    failures: &Arc<Backoff>,
     object: &Arc<K>,
     pass: impl Future<Output = Result<Requeue, kube::Error>> + Send + 'static,
 ) -> impl Future<Output = Requeue> + Send + 'static
@@ -287,9 +333,15 @@ where
 {
     let key = key(object.meta().namespace.as_deref(), &object.name_any());
     let (work, measure) = (queue.begin(&key), passes.begin());
-    let (queue, object) = (Arc::clone(queue), Arc::clone(object));
+    let (queue, failures, object) = (Arc::clone(queue), Arc::clone(failures), Arc::clone(object));
     async move {
-        let requeue = pass.await.unwrap_or_else(|error| failed(&*object, &error));
+        let requeue = match pass.await {
+            Ok(requeue) => {
+                failures.reset(&key);
+                requeue
+            }
+            Err(error) => failed(&*object, &error, || failures.failed(&key, AGAIN).min(LONGEST_AGAIN)),
+        };
         measure.end(requeue);
         if let Some(interval) = requeue.interval() {
             queue.add_after(&key, interval);
@@ -299,15 +351,19 @@ where
     }
 }
 
-/// Logs a failure of the API once, and returns the requeue.
-fn failed<K: Resource<DynamicType = ()>>(object: &K, error: &kube::Error) -> Requeue {
+/// Logs a failure of the API once, and returns the requeue. A conflict is no failure: it says that the object has changed.
+fn failed<K: Resource<DynamicType = ()>>(
+    object: &K,
+    error: &kube::Error,
+    interval: impl FnOnce() -> Duration,
+) -> Requeue {
     let conflict = matches!(error, kube::Error::Api(status) if status.code == 409);
     if conflict {
         return Requeue::Now;
     }
     tracing::warn!(%error, kind = %K::kind(&()), namespace = object.namespace(), name = object.name_any(),
         "reconcile pass failed; retrying");
-    Requeue::Retry(AGAIN)
+    Requeue::Retry(interval())
 }
 
 #[cfg(test)]

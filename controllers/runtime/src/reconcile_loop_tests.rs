@@ -1,5 +1,6 @@
-//! Tests of the end of a reconcile loop.
+//! Tests of a reconcile loop: its end, its retries, and the objects that it keeps.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -87,4 +88,44 @@ async fn hv_05_a_pass_that_only_waits_does_not_delay_the_end() {
     let took = ended(None, &seen).await;
     assert!(took < Duration::from_secs(1), "{took:?}");
     assert!(!seen.has_recorded.load(Ordering::SeqCst));
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_of_the_api_are_retried_at_growing_intervals_until_a_pass_succeeds() {
+    let (begun, shutdown) = (Arc::new(Mutex::new(Vec::new())), CancellationToken::new());
+    let (times, end) = (Arc::clone(&begun), shutdown.clone());
+    let pass = move |_: Arc<ConfigMap>| {
+        let (times, end) = (Arc::clone(&times), end.clone());
+        async move {
+            let mut times = times.lock().unwrap();
+            times.push(Instant::now());
+            match times.len() {
+                4 => return Ok(Requeue::After(Duration::from_secs(1))),
+                11 => end.cancel(),
+                _ => {}
+            }
+            Err(kube::Error::LinesCodecMaxLineLengthExceeded)
+        }
+    };
+    reconcile_loop().run(pass, shutdown).await;
+    let times = begun.lock().unwrap();
+    let seconds: Vec<u64> = times.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect();
+    assert_eq!(seconds, [2, 2, 4, 1, 2, 2, 4, 8, 16, 20]);
+}
+
+#[tokio::test]
+async fn a_loop_keeps_objects_without_the_fields_that_it_does_not_read() {
+    let mut object = ConfigMap::default();
+    object.metadata.name = Some("a".to_owned());
+    object.data = Some([("a".to_owned(), "b".to_owned())].into());
+    let (init, done) = (watcher::Event::Init, watcher::Event::InitDone);
+    let changed = ConfigMap { immutable: Some(true), ..object.clone() };
+    let events = [init, watcher::Event::InitApply(object), done, watcher::Event::Apply(changed)];
+    let writer = Writer::default();
+    let store = writer.as_reader();
+    let reported = kept(futures::stream::iter(events.map(Ok)), writer, |it: &mut ConfigMap| it.data = None);
+    let reported: Vec<_> = reported.collect().await;
+    assert!(reported.len() == 2 && reported.iter().all(Result::is_ok), "both are reported");
+    let found = store.state();
+    assert_eq!((found.len(), found[0].immutable, &found[0].data), (1, Some(true), &None));
 }

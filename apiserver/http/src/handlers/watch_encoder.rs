@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use apiserver_machinery::resource::Resource;
 use apiserver_machinery::status::{ApiError, ApiResult};
-use apiserver_machinery::store::{CachedObject, EventKind};
+use apiserver_machinery::store::{CachedJson, CachedObject, EventKind};
 use apiserver_machinery::table::IncludeObject;
 use apiserver_machinery::{Revision, object, protobuf};
 use bytes::Bytes;
@@ -42,12 +42,19 @@ impl WatchEncoder {
             item.json.as_ref().map_err(ApiError::from)?;
             return Ok(item.frame(kind));
         }
-        if let (View::Metadata(version) | View::MetadataList(version), Encoding::Protobuf) =
-            (self.form.view, self.form.encoding)
-        {
-            let metadata = item.to_serialized_metadata()?;
-            let partial = protobuf::partial(&format!("meta.k8s.io/{version}"), &metadata);
-            return Ok(protobuf::event(kind.as_str(), &partial).into());
+        if let View::Metadata(version) | View::MetadataList(version) = self.form.view {
+            match self.form.encoding {
+                Encoding::Protobuf => {
+                    let metadata = item.to_serialized_metadata()?;
+                    let partial = protobuf::partial(&format!("meta.k8s.io/{version}"), &metadata);
+                    return Ok(protobuf::event(kind.as_str(), &partial).into());
+                }
+                Encoding::Json => {
+                    return Ok(metadata_event(kind, version, item.json.as_ref().map_err(ApiError::from)?));
+                }
+                // Streams have no other encoding.
+                Encoding::PrettyJson | Encoding::Yaml => {}
+            }
         }
         let value = item.to_value()?;
         self.write(kind.as_str(), &value)
@@ -87,4 +94,21 @@ impl WatchEncoder {
     pub(super) fn error(&self, error: &ApiError) -> Bytes {
         self.form.encoding.event("ERROR", &error.to_value()).unwrap_or_default()
     }
+}
+
+/// End of an event with metadata.
+const END: &[u8] = b"}}\n";
+
+/// Encodes an event with an object's metadata, which is copied as it is. Nothing of the object is decoded.
+fn metadata_event(kind: EventKind, version: &str, json: &CachedJson) -> Bytes {
+    let kind = kind.as_str();
+    let head = format!(
+        "{{\"type\":\"{kind}\",\"object\":{{\"apiVersion\":\"meta.k8s.io/{version}\",\
+         \"kind\":\"PartialObjectMetadata\",\"metadata\":"
+    );
+    let mut event = Vec::with_capacity(head.len() + json.metadata_size() + END.len());
+    event.extend_from_slice(head.as_bytes());
+    json.write_metadata(&mut event);
+    event.extend_from_slice(END);
+    Bytes::from(event)
 }

@@ -38,11 +38,12 @@ pub use kind::Kind;
 pub use read::get::Freshness;
 pub use read::list::{ListRequest, Listing, RevisionMatch};
 pub use read::watch::{ObjectEvent, ObjectWatch, WatchRequest, WatchStart};
+pub use storage_cache::CacheSize;
 pub use write::apply::{AppliedObject, Configuration};
 pub use write::delete::Deletion;
 pub use write::delete_options::{DeleteOptions, Propagation};
 pub use write::metadata_rules::validate_metadata;
-pub use write::namespaces::{NamespaceSource, OwnNamespaces};
+pub use write::namespaces::{NamespaceSource, OwnNamespaces, PROVISIONAL};
 pub use write::outcome::{Written, WrittenObject};
 pub use write::replacement::Replacement;
 pub use write::strict_decoding::{check_metadata, strictly_refused, unknown_field, unknown_fields};
@@ -188,6 +189,19 @@ impl ObjectStore {
         let count = |index: usize| self.cache.resource_cache(index).map_or(0, |cache| cache.changes());
         let kinds = self.registry.stored().iter().enumerate();
         kinds.map(|(index, resource)| (resource.qualified_plural(), count(index))).collect()
+    }
+
+    /// Returns the memory of each kind in the watch cache.
+    pub fn cache_sizes(&self) -> Vec<(String, CacheSize)> {
+        let cache = |index| self.cache.resource_cache(index);
+        let size = |index| cache(index).map(|cache| cache.size()).unwrap_or_default();
+        let kinds = self.registry.stored().iter().enumerate();
+        kinds.map(|(index, resource)| (resource.qualified_plural(), size(index))).collect()
+    }
+
+    /// Returns the bytes of the sets of fields that objects of all kinds share.
+    pub fn field_set_bytes(&self) -> usize {
+        cached::json::shared_bytes()
     }
 
     /// Returns the revision up to which the cache shows every change.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::process::Capstan;
 
 /// Metrics that dashboards for Kubernetes read, with the labels they group by.
-const EXPECTED: [(&str, &[&str]); 41] = [
+const EXPECTED: [(&str, &[&str]); 43] = [
     (
         "apiserver_request_total",
         &["verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component", "code"],
@@ -39,6 +39,7 @@ const EXPECTED: [(&str, &[&str]); 41] = [
     ("apiserver_resource_objects", &["group", "resource"]),
     ("watch_cache_capacity", &["group", "resource"]),
     ("apiserver_watch_cache_resource_version", &["group", "resource"]),
+    ("capstan_watch_cache_bytes", &["group", "resource", "part"]),
     ("apiserver_audit_event_total", &[]),
     ("authentication_attempts", &["result"]),
     ("authentication_duration_seconds", &["result"]),
@@ -62,6 +63,7 @@ const EXPECTED: [(&str, &[&str]); 41] = [
     ("controller_runtime_reconcile_time_seconds", &["controller"]),
     ("controller_runtime_active_workers", &["controller"]),
     ("controller_runtime_max_concurrent_reconciles", &["controller"]),
+    ("capstan_controller_kept_objects", &["controller"]),
     ("process_cpu_seconds_total", &[]),
     ("process_resident_memory_bytes", &[]),
 ];
@@ -159,9 +161,13 @@ async fn metrics_can_be_scraped_and_have_all_series_of_the_dashboard() {
     ];
     let others = others.map(read).concat();
     let mut found = BTreeSet::new();
-    for file in
-        ["grafana/capstan.json", "grafana/controllers.json", "grafana/storage.json", "prometheus/rules.yaml"]
-    {
+    for file in [
+        "grafana/capstan.json",
+        "grafana/controllers.json",
+        "grafana/host.json",
+        "grafana/storage.json",
+        "prometheus/rules.yaml",
+    ] {
         let document: Value = serde_saphyr::from_str(&read(&format!("manifests/{file}"))).unwrap();
         let asked = metrics_of(&document);
         assert!(asked.len() > 10, "{file}: {asked:?}");

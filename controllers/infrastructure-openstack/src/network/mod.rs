@@ -18,7 +18,8 @@ pub(crate) use security_groups::*;
 pub(crate) use subnets::*;
 pub(crate) use trunks::*;
 
-use controllers_infrastructure::{CloudResult, TagQuery, TaggedKind};
+use controllers_infrastructure::{CloudError, CloudResult, TagQuery, TaggedKind};
+use http::StatusCode;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -51,6 +52,11 @@ pub(crate) async fn set_tags(
 ) -> CloudResult<()> {
     let path = tags_path(kind, id);
     session.done(&Request::put(Service::Network, path, json!({"tags": tags}))).await.map(drop)
+}
+
+/// Returns true if the object has another revision than the request requires: another client has changed it since.
+fn is_changed(error: &CloudError) -> bool {
+    error.status == Some(StatusCode::PRECONDITION_FAILED.as_u16())
 }
 
 async fn delete(session: &Session, collection: &str, id: &str) -> CloudResult<()> {

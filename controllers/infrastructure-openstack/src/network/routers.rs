@@ -6,13 +6,16 @@ use controllers_infrastructure::{CloudError, CloudResult, ErrorClass, NetworkQue
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{delete, networks::filtered, object, path, text};
+use super::{delete, is_changed, networks::filtered, object, path, text};
 use crate::{
     paging::list,
     request::{Request, Service},
     session::Session,
     time::utc,
 };
+
+/// Largest number of attempts to change a router that other clients change at the same time.
+const ATTEMPTS: u32 = 3;
 
 #[derive(Deserialize)]
 struct ResponseBody {
@@ -29,6 +32,9 @@ struct ResponseBody {
     description: Option<String>,
     #[serde(default)]
     created_at: String,
+    /// Number of the changes so far. Absent without Neutron's extension.
+    #[serde(default)]
+    revision_number: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -97,14 +103,19 @@ pub(crate) async fn set_router_gateway(
     network: &str,
     external_ips: &[(String, Option<String>)],
 ) -> CloudResult<Router> {
-    let path = path("routers", router);
-    // Neutron resets the parts of a gateway that the request leaves out.
-    let read = Request::get(Service::Network, path.clone());
-    let known = session.under::<ResponseBody>(&read, "router").await?.external_gateway_info;
-    let body =
-        json!({"router": {"external_gateway_info": replacement(network, external_ips, known.as_ref())}});
-    let request = Request::put(Service::Network, path, body);
-    Ok(session.under::<ResponseBody>(&request, "router").await?.into())
+    let (path, mut attempt) = (path("routers", router), 1);
+    loop {
+        // Neutron resets the parts of a gateway that the request leaves out.
+        let read = Request::get(Service::Network, path.clone());
+        let found = session.under::<ResponseBody>(&read, "router").await?;
+        let gateway = replacement(network, external_ips, found.external_gateway_info.as_ref());
+        let body = json!({"router": {"external_gateway_info": gateway}});
+        let request = Request::put(Service::Network, path.clone(), body).guarded_by(found.revision_number);
+        match session.under::<ResponseBody>(&request, "router").await {
+            Err(error) if is_changed(&error) && attempt < ATTEMPTS => attempt += 1,
+            other => return Ok(other?.into()),
+        }
+    }
 }
 
 /// Returns the gateway that replaces `known`. SNAT that is off stays off, also on another network.
@@ -199,14 +210,24 @@ pub(crate) async fn remove_routes(
         let path = format!("{}/remove_extraroutes", path("routers", router));
         return session.done(&Request::put(Service::Network, path, routes_body(routes))).await.map(drop);
     }
-    // The list is read again right before it is replaced, so that a route of another program is rarely lost.
-    let query = NetworkQuery { id: Some(router.to_owned()), ..NetworkQuery::default() };
-    let Some(found) = routers(session, &query).await?.into_iter().next() else { return Ok(()) };
-    let stays: Vec<_> = found.routes.iter().filter(|route| !routes.contains(route)).cloned().collect();
-    if stays.len() < found.routes.len() {
-        set_routes(session, router, &stays).await?;
+    let mut attempt = 1;
+    loop {
+        // The list is read again right before it is replaced, so that no route of another program is lost.
+        let query = NetworkQuery { id: Some(router.to_owned()), ..NetworkQuery::default() };
+        let found: Vec<ResponseBody> = list(session, filtered("/routers", &query), "routers").await?;
+        let Some(found) = found.into_iter().next() else { return Ok(()) };
+        let revision = found.revision_number;
+        let known = Router::from(found).routes;
+        let stays: Vec<_> = known.iter().filter(|route| !routes.contains(route)).cloned().collect();
+        if stays.len() == known.len() {
+            return Ok(());
+        }
+        let request = Request::put(Service::Network, path("routers", router), routes_body(&stays));
+        match session.done(&request.guarded_by(revision)).await {
+            Err(error) if is_changed(&error) && attempt < ATTEMPTS => attempt += 1,
+            other => return other.map(drop),
+        }
     }
-    Ok(())
 }
 
 pub(crate) async fn delete_router(session: &Session, id: &str) -> CloudResult<()> {

@@ -98,6 +98,45 @@ async fn r16_a_new_gateway_keeps_snat_off_and_the_addresses_of_the_other_ip_vers
 }
 
 #[tokio::test]
+async fn hv_04_a_router_that_another_client_has_changed_is_read_again() {
+    const ROUTER: &str = "PUT /network/v2.0/routers/r";
+    let (stub, cloud) = connected().await;
+    let router = |revision: u32| {
+        format!(
+            r#"{{"id":"r","name":"r","revision_number":{revision},"routes":[{{"destination":"192.0.2.0/24","nexthop":"10.6.0.9"}},
+                {{"destination":"198.51.100.0/24","nexthop":"10.6.0.{revision}"}}]}}"#
+        )
+    };
+    let words = "Constrained to 4, but current revision is 5";
+    let refusal = format!(
+        r#"{{"NeutronError":{{"type":"RevisionNumberConstraintFailed","message":"{words}","detail":""}}}}"#
+    );
+    for revision in [4, 5] {
+        let read = format!(r#"{{"router":{}}}"#, router(revision));
+        stub.enqueue("GET /network/v2.0/routers/r", response(200, &read));
+        let list = format!(r#"{{"routers":[{}]}}"#, router(revision));
+        stub.enqueue("GET /network/v2.0/routers?", response(200, &list));
+    }
+    stub.enqueue("GET /network/v2.0/extensions", response(200, r#"{"extensions":[]}"#));
+    let changed = format!(r#"{{"router":{}}}"#, router(6));
+    for answer in [response(412, &refusal), response(200, &changed)] {
+        stub.enqueue(ROUTER, answer);
+    }
+    cloud.set_router_gateway("r", "public", &[]).await.unwrap();
+    for answer in [response(412, &refusal), response(200, &changed)] {
+        stub.enqueue(ROUTER, answer);
+    }
+    cloud.remove_routes("r", &[("192.0.2.0/24".to_owned(), "10.6.0.9".to_owned())]).await.unwrap();
+    let sent = stub.received(ROUTER);
+    let revisions: Vec<_> =
+        sent.iter().filter_map(|call| call.headers.split_once("revision_number=")).collect();
+    let revisions: Vec<_> = revisions.iter().filter_map(|(_, rest)| rest.lines().next()).collect();
+    assert_eq!(revisions, ["4", "5", "4", "5"]);
+    let last = &sent[3].body;
+    assert!(last.contains("10.6.0.5") && !last.contains("10.6.0.9"), "the routes of now: {last}");
+}
+
+#[tokio::test]
 async fn r5_8_a_neutron_without_tags_is_not_asked_to_set_any() {
     let (stub, cloud) = connected().await;
     let added = ["red".to_owned(), "blue".to_owned()];

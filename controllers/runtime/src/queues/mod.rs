@@ -182,7 +182,7 @@ mod tests {
             text
         };
         let queue = queues.queue("cluster");
-        let _passes = queues.passes("cluster", 16);
+        let passes = queues.passes("cluster", 16);
         for line in [
             "workqueue_adds_total{name=\"cluster\"} 0\n",
             "workqueue_retries_total{name=\"cluster\"} 0\n",
@@ -194,11 +194,14 @@ mod tests {
             "controller_runtime_reconcile_errors_total{controller=\"cluster\"} 0\n",
             "controller_runtime_max_concurrent_reconciles{controller=\"cluster\"} 16\n",
             "controller_runtime_active_workers{controller=\"cluster\"} 0\n",
+            "capstan_controller_kept_objects{controller=\"cluster\"} 0\n",
         ] {
             assert!(text().contains(line), "{line}{}", text());
         }
         queue.add("a/b");
+        passes.keeps(7);
         assert!(text().contains("workqueue_depth{name=\"cluster\"} 1.0\n"), "{}", text());
+        assert!(text().contains("capstan_controller_kept_objects{controller=\"cluster\"} 7\n"), "{}", text());
         drop(queue);
         assert!(text().contains("workqueue_depth{name=\"cluster\"} 0.0\n"), "{}", text());
         assert!(text().contains("workqueue_adds_total{name=\"cluster\"} 1\n"), "{}", text());

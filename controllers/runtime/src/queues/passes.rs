@@ -36,6 +36,7 @@ pub(super) struct PassMetrics {
     took: Family<ControllerLabels, Histogram, fn() -> Histogram>,
     active: Family<ControllerLabels, Gauge>,
     most: Family<ControllerLabels, Gauge>,
+    kept: Family<ControllerLabels, Gauge>,
 }
 
 impl Default for PassMetrics {
@@ -46,6 +47,7 @@ impl Default for PassMetrics {
             took: Family::new_with_constructor(|| Histogram::new(DURATIONS)),
             active: Family::default(),
             most: Family::default(),
+            kept: Family::default(),
         }
     }
 }
@@ -77,6 +79,11 @@ impl PassMetrics {
             "Reconcile passes that may be in progress at the same time, without those in spare slots",
             self.most.clone(),
         );
+        registry.register(
+            "capstan_controller_kept_objects",
+            "Objects that a controller keeps in memory, decoded",
+            self.kept.clone(),
+        );
     }
 
     /// Returns the metrics of one controller, whose series exist from now on.
@@ -92,6 +99,7 @@ impl PassMetrics {
             errors: self.errors.get_or_create_owned(&labels),
             took: self.took.get_or_create_owned(&labels),
             active: self.active.get_or_create_owned(&labels),
+            kept: self.kept.get_or_create_owned(&labels),
         }
     }
 }
@@ -106,9 +114,15 @@ pub struct Passes {
     errors: Counter,
     took: Histogram,
     active: Gauge,
+    kept: Gauge,
 }
 
 impl Passes {
+    /// Sets the number of objects that the controller keeps in memory.
+    pub(crate) fn keeps(&self, count: usize) {
+        self.kept.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
     /// Begins a pass, which is in progress until the result is dropped.
     pub(crate) fn begin(&self) -> Pass {
         self.active.inc();

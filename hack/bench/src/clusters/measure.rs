@@ -16,7 +16,7 @@ use super::manifest::NewCluster;
 use super::neighbours::{self, Neighbour};
 use super::processes::{Capstan, CloudProcess};
 use super::timeline::{Stage, Timeline, Watched};
-use super::waits;
+use super::{waits, watch_cache};
 use crate::process::{Processes, load_average};
 
 /// Name of the clusters, each in a namespace of its own.
@@ -226,6 +226,7 @@ impl Scene<'_> {
             "calls": calls,
             "used": used,
             "memory": memory,
+            "watchCache": watch_cache::read(&self.capstan.client).await?,
             "cloudMemory": self.processes.memory("cloud")?,
             "missing": self.missing().len(),
             "load": load_average(),

@@ -7,6 +7,7 @@ mod neighbours;
 mod processes;
 mod timeline;
 mod waits;
+mod watch_cache;
 
 pub(crate) use measure::{Arguments, run};
 

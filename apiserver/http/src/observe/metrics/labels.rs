@@ -145,6 +145,21 @@ impl KindLabels {
     }
 }
 
+/// Part of the memory that the watch cache needs for a kind.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct CachePartLabels {
+    group: String,
+    resource: String,
+    part: &'static str,
+}
+
+impl CachePartLabels {
+    pub(super) fn new(kind: &KindLabels, part: &'static str) -> Self {
+        let KindLabels { group, resource } = kind.clone();
+        Self { group, resource, part }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ResourceLabels {
     pub(super) resource: String,

@@ -19,6 +19,7 @@ pub(super) fn write(text: &mut String) {
     metric("cpu_seconds_total", "counter", "Processor time used", stat.as_ref().and_then(Stat::cpu_seconds));
     metric("start_time_seconds", "gauge", "When it began, since 1970", stat.as_ref().and_then(Stat::started));
     metric("resident_memory_bytes", "gauge", "Memory in use", kilobytes("VmRSS:"));
+    metric("anonymous_memory_bytes", "gauge", "Memory in use that is of no file", kilobytes("RssAnon:"));
     metric("virtual_memory_bytes", "gauge", "Addresses in use", kilobytes("VmSize:"));
     metric("open_fds", "gauge", "Files and connections open", open_files());
     metric("max_fds", "gauge", "Files and connections that may be open", most_files());
@@ -94,10 +95,11 @@ mod tests {
             .map(|line| line.split_once(' ').unwrap())
             .map(|(name, value)| (name, value.parse().unwrap()))
             .collect();
-        assert_eq!(samples.len(), 6, "{text}");
+        assert_eq!(samples.len(), 7, "{text}");
         assert!(samples.iter().all(|(_, value)| *value >= 0.0), "{text}");
         let of = |name: &str| samples.iter().find(|(found, _)| *found == name).unwrap().1;
         assert!(of("process_resident_memory_bytes") > 1e6 && of("process_open_fds") >= 3.0, "{text}");
+        assert!(of("process_anonymous_memory_bytes") <= of("process_resident_memory_bytes"), "{text}");
         assert!(of("process_start_time_seconds") > 1.6e9, "{text}");
     }
 }

@@ -75,6 +75,11 @@ impl CachedJson {
         self.brief.len() + self.set_bytes
     }
 
+    /// Returns the memory outside of the structure that no other object shares, in bytes.
+    pub(crate) fn own_bytes(&self) -> usize {
+        self.brief.len() + size_of_val(&*self.sets)
+    }
+
     /// Appends the whole JSON.
     pub fn write(&self, to: &mut Vec<u8>) {
         self.write_range(0, self.brief.len(), to);
@@ -261,6 +266,16 @@ impl Sets {
         all.insert(Arc::clone(&new));
         new
     }
+
+    fn bytes(&self) -> usize {
+        let guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        guard.0.iter().map(|set| set.len()).sum()
+    }
+}
+
+/// Returns the length of all shared sets of this process, in bytes.
+pub(crate) fn shared_bytes() -> usize {
+    SETS.bytes()
 }
 
 #[cfg(test)]
@@ -327,6 +342,7 @@ mod tests {
     fn unused_field_sets_are_dropped() {
         let sets = Sets::default();
         let kept = sets.shared(b"kept");
+        assert_eq!(sets.bytes(), 4);
         (0..10 * CLEANUP_MIN).for_each(|number| drop(sets.shared(number.to_string().as_bytes())));
         assert!(sets.0.lock().unwrap().0.len() <= CLEANUP_MIN + 1);
         assert!(Arc::ptr_eq(&kept, &sets.shared(b"kept")));

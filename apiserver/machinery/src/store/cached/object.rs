@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use serde_json::Value;
-use storage_cache::Projection;
+use storage_cache::{ItemSize, Projection};
 use storage_contract::{Entry, Revision};
 
 use super::encoded;
@@ -62,6 +62,15 @@ struct Memo {
     views: Vec<(String, Arc<CachedObject>)>,
     /// True if it was used since it was last trimmed.
     is_used: bool,
+}
+
+impl Memo {
+    /// Returns the memory, in bytes.
+    fn bytes(&self) -> usize {
+        let frames: usize = self.frames.iter().flatten().map(Bytes::len).sum();
+        let views = self.views.iter().map(|(_, view)| view.size());
+        size_of::<Self>() + frames + views.map(|size| size.item + size.repeats).sum::<usize>()
+    }
 }
 
 impl CachedObject {
@@ -196,6 +205,13 @@ impl CachedObject {
         }
     }
 
+    /// Returns the memory of the object. That of a value that cannot be read counts without the value.
+    fn size(&self) -> ItemSize {
+        let json = self.json.as_ref().map_or(0, CachedJson::own_bytes);
+        let item = size_of::<Self>() + json + self.selectable.bytes();
+        ItemSize { item, repeats: self.memo().as_ref().map_or(0, |memo| memo.bytes()) }
+    }
+
     /// Returns the watch event with this object, one line. It is encoded once for all watches.
     pub fn frame(&self, kind: EventKind) -> Bytes {
         let mut memo = self.memo();
@@ -288,6 +304,10 @@ impl Projection<CachedObject> for ObjectProjection {
     fn trim(&self, item: &CachedObject) {
         item.trim();
     }
+
+    fn size(&self, item: &CachedObject) -> ItemSize {
+        item.size()
+    }
 }
 
 #[cfg(test)]
@@ -313,5 +333,15 @@ mod tests {
         object.trim();
         assert!(object.memo().is_none());
         assert_eq!(object.frame(EventKind::Added), first);
+    }
+
+    #[test]
+    fn the_size_of_an_object_grows_with_its_encoded_events() {
+        let object = object();
+        let size = object.size();
+        assert_eq!((size.item, size.repeats), (size_of::<CachedObject>() + 47, 0));
+        let frame = object.frame(EventKind::Modified);
+        let encoded = object.size();
+        assert_eq!((encoded.item, encoded.repeats), (size.item, size_of::<Memo>() + frame.len()));
     }
 }

@@ -51,6 +51,11 @@ impl Selectable {
         Texts::of(name, "", std::iter::empty()).into_selectable()
     }
 
+    /// Returns the memory outside of the structure, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.texts.len()
+    }
+
     /// The object's name.
     pub(crate) fn name(&self) -> Option<&str> {
         texts(&self.texts).next().and_then(text)

@@ -133,6 +133,22 @@ pub(super) const NUMBERS: &[Number] = &[
     Number { name: "… at rest, MiB", short: "resident MiB", of: resident },
     Number { name: "… anonymous, MiB", short: "", of: anonymous },
     Number {
+        name: "… objects in the watch cache, MiB",
+        short: "",
+        of: |row| mib(at(row, "/rest/watchCache/objects")),
+    },
+    Number { name: "… its history, MiB", short: "", of: |row| mib(at(row, "/rest/watchCache/history")) },
+    Number {
+        name: "… its encoded events, MiB",
+        short: "",
+        of: |row| mib(at(row, "/rest/watchCache/encoded")),
+    },
+    Number {
+        name: "… its sets of managed fields, MiB",
+        short: "",
+        of: |row| mib(at(row, "/rest/watchCache/fieldSets")),
+    },
+    Number {
         name: "CPU at rest, percent of a core",
         short: "percent of a core",
         of: |row| core(row).map(|core| core * 100.0),
