@@ -118,7 +118,7 @@ fn fields_of_a_control_plane_are_regrouped() {
         json!({"spec": {
             "replicas": 3, "version": "v1.34.1",
             "kubeadmConfigSpec": {"clusterConfiguration": {"scheduler": {"extraArgs": {"a": "b"}}}},
-            "machineNamingStrategy": {"template": "{{ .kubeadmControlPlane.name }}-{{ .random }}"},
+            "machineNamingStrategy": {"template": "{{ .kubeadmControlPlane.name }}-{{ .index }}"},
             "machineTemplate": {
                 "metadata": {"labels": {"a": "b"}},
                 "infrastructureRef": {"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2",
@@ -136,7 +136,7 @@ fn fields_of_a_control_plane_are_regrouped() {
         json!({"spec": {
             "replicas": 3, "version": "v1.34.1",
             "kubeadmConfigSpec": {"clusterConfiguration": {"scheduler": {"extraArgs": [{"name": "a", "value": "b"}]}}},
-            "machineNaming": {"template": "{{ .kubeadmControlPlane.name }}-{{ .random }}"},
+            "machineNaming": {"template": "{{ .kubeadmControlPlane.name }}-{{ .index }}"},
             "machineTemplate": {"metadata": {"labels": {"a": "b"}}, "spec": {
                 "infrastructureRef": {"apiGroup": "infrastructure.cluster.x-k8s.io", "kind": "OpenStackMachineTemplate", "name": "cp"},
                 "deletion": {"nodeDrainTimeoutSeconds": 90, "nodeVolumeDetachTimeoutSeconds": 300, "nodeDeletionTimeoutSeconds": 10},

@@ -104,7 +104,9 @@ wire! {
     /// Naming rule of Machines.
     MachineNaming {
         optional {
-            /// Go template that generates the names. It contains `{{ .random }}` to make names unique.
+            /// Go template that generates the names. It contains `{{ .random }}` to make names unique, or else
+            /// `{{ .index }}`: the lowest number, from 0, whose name is free. A name is free once the Machine that had it
+            /// is gone, so Machines that are replaced one by one keep their names.
             #[schemars(length(min = 1, max = 256))]
             template: String,
         }

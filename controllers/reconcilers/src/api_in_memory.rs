@@ -20,6 +20,8 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use crate::templates::NEW_OBJECT;
+
 /// Failure of one write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Crash {
@@ -104,7 +106,9 @@ impl FakeApi {
         workload: &Self,
     ) -> ControllerContext {
         workload.put("/", json!({}));
-        workload.put("/api/v1/nodes", json!({"items": []}));
+        if workload.get("/api/v1/nodes").is_none() {
+            workload.put("/api/v1/nodes", json!({"items": []}));
+        }
         let workloads = Arc::new(WorkloadClusters::new(Arc::new(InMemory(workload.clone()))));
         let key = ClusterKey { namespace: "ns".to_owned(), name: "blue".to_owned() };
         workloads.follow(&key, b"kubeconfig");
@@ -230,12 +234,23 @@ impl Store {
             return Ok(self.write(&path, object));
         }
         let (path, status) = path.strip_suffix("/status").map_or((path, false), |path| (path, true));
+        let guard = &body["metadata"]["resourceVersion"];
+        // An apply of an object that must not exist. Other patches have no kind.
+        if *guard == NEW_OBJECT && body["kind"].is_string() && !self.objects.contains_key(path) {
+            let mut object = body.clone();
+            let name = path.rsplit('/').next().unwrap_or_default();
+            object["metadata"]["uid"] = format!("uid-{name}").into();
+            return Ok(self.write(path, object));
+        }
         let old = self.objects.get(path).cloned().ok_or((404, "NotFound"))?;
         if *method == Method::DELETE {
+            let guard = &body["preconditions"]["resourceVersion"];
+            if guard.is_string() && *guard != old["metadata"]["resourceVersion"] {
+                return Err((409, "Conflict"));
+            }
             self.objects.remove(path);
             return Ok(old);
         }
-        let guard = &body["metadata"]["resourceVersion"];
         if guard.is_string() && *guard != old["metadata"]["resourceVersion"] {
             return Err((409, "Conflict"));
         }

@@ -50,17 +50,45 @@ pub(crate) fn from_template(
     variables: &[(&str, &str)],
     random: &str,
 ) -> Result<String, String> {
+    rendered(template, variables, random, None).map(|name| cut_before_random(name, random))
+}
+
+/// Returns the name that a Go template and its variables describe, of any length. Names of Machines also have an index.
+///
+/// # Errors
+/// As of [`from_template`].
+pub(crate) fn rendered(
+    template: &str,
+    variables: &[(&str, &str)],
+    random: &str,
+    index: Option<usize>,
+) -> Result<String, String> {
     let refusal = |error: TemplateError| format!("the name template {template:?} cannot be used: {error}");
     let parsed = Template::parse_plain("template name generator", template).map_err(refusal)?;
-    let mut name = parsed.render_complete(&data(variables, random)).map_err(refusal)?;
-    if name.chars().count() > LONGEST {
-        name = name.chars().take(LONGEST - RANDOM).chain(random.chars()).collect();
+    parsed.render_complete(&data(variables, random, index)).map_err(refusal)
+}
+
+/// Cuts a name that is too long. It ends with its random part then, as upstream's.
+pub(crate) fn cut_before_random(name: String, random: &str) -> String {
+    if name.chars().count() <= LONGEST {
+        return name;
     }
-    Ok(name)
+    name.chars().take(LONGEST - RANDOM).chain(random.chars()).collect()
+}
+
+/// Cuts a name that is too long. It ends with its index then, so that cut names of different indexes differ.
+pub(crate) fn cut_before_index(name: String, index: usize) -> String {
+    if name.chars().count() <= LONGEST {
+        return name;
+    }
+    let end = format!("-{index}");
+    let kept: String = name.chars().take(LONGEST.saturating_sub(end.len())).collect();
+    // Two separators in a row are no valid name.
+    format!("{}{end}", kept.trim_end_matches(['-', '.']))
 }
 
 /// Returns the variables of a name as an object.
-fn data(variables: &[(&str, &str)], random: &str) -> Value {
+fn data(variables: &[(&str, &str)], random: &str, index: Option<usize>) -> Value {
     let mut parts: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
     for (path, value) in variables {
         let (part, name) = path.trim_start_matches('.').split_once('.').unwrap_or((path, ""));
@@ -69,6 +97,7 @@ fn data(variables: &[(&str, &str)], random: &str) -> Value {
     let mut data: Map<String, Value> =
         parts.into_iter().map(|(part, fields)| (part.to_owned(), fields.into())).collect();
     data.insert("random".to_owned(), random.into());
+    data.extend(index.map(|index| ("index".to_owned(), index.into())));
     data.into()
 }
 
@@ -122,6 +151,22 @@ mod tests {
         let long =
             from_template("{{ .cluster.name }}{{ .random }}", &[(".cluster.name", &"a".repeat(60))], "abcde");
         assert_eq!(long.unwrap(), format!("{}abcde", "a".repeat(58)));
+    }
+
+    #[test]
+    fn a_name_that_is_cut_keeps_its_index() {
+        let name = |index| {
+            let long = [(".cluster.name", "a".repeat(60)), (".machineSet.name", "-.-".to_owned())];
+            let long = long.each_ref().map(|(path, value)| (*path, value.as_str()));
+            let template = "{{ .cluster.name }}{{ .machineSet.name }}{{ printf \"%02d\" .index }}";
+            cut_before_index(rendered(template, &long, "", Some(index)).unwrap(), index)
+        };
+        assert_eq!(name(7), format!("{}-7", "a".repeat(60)), "without the separators before it");
+        assert_eq!(name(123), format!("{}-123", "a".repeat(59)));
+        let names: std::collections::BTreeSet<String> = (0..1200).map(name).collect();
+        assert_eq!(names.len(), 1200);
+        assert!(names.iter().all(|name| name.len() <= LONGEST));
+        assert_eq!(cut_before_index("w-3".to_owned(), 3), "w-3");
     }
 
     #[test]

@@ -24,6 +24,11 @@ pub(crate) const CLONED_FROM_GROUP_KIND: &str = "cluster.x-k8s.io/cloned-from-gr
 /// Annotations that say which template an object was made from.
 pub(crate) const ORIGIN: [&str; 3] = [CLONED_FROM_NAME, CLONED_FROM_GROUP_KIND, CLONED_FROM_REVISION];
 
+/// Revision in the intent of an object that must not exist yet. The server refuses to apply it to an object, because that
+/// has another revision, and does not compare it if there is none. Its owner was written before any new object, so none has
+/// the first revision.
+pub(crate) const NEW_OBJECT: &str = "1";
+
 /// Object to make from a template.
 #[derive(Debug)]
 pub(crate) struct Clone<'a> {
@@ -147,7 +152,8 @@ pub(crate) async fn read(
     Ok(api.get_opt(&reference.name).await?)
 }
 
-/// Makes an object from a template. An object of this name that has the same owner is returned as it is.
+/// Makes an object from a template. An object of this name that has the same owner is returned as it is, unless it is being
+/// deleted.
 ///
 /// # Errors
 /// The template does not exist, its kind is not served, or the API's own failure.
@@ -161,18 +167,19 @@ pub(crate) async fn clone(
     match api.create(&PostParams::default(), &object).await {
         Err(kube::Error::Api(status)) if status.code == 409 => {
             let known = api.get(wish.name).await?;
+            let is_going = known.metadata.deletion_timestamp.is_some();
             let ours = known.owner_references().iter().any(|owner| owner.uid == wish.owner.uid);
-            if ours { Ok(known) } else { Err(kube::Error::Api(status).into()) }
+            if ours && !is_going { Ok(known) } else { Err(kube::Error::Api(status).into()) }
         }
         result => Ok(result?),
     }
 }
 
 /// Makes an object from a template, by server-side apply. The labels and annotations of the wish belong to a field manager
-/// of their own, which can remove them again; see [`apply_metadata`]. Those of the template stay. The name must be a new one.
+/// of their own, which can remove them again; see [`apply_metadata`]. Those of the template stay.
 ///
 /// # Errors
-/// The template does not exist, its kind is not served, or the API's own failure.
+/// A conflict if an object has the name, or the template does not exist, its kind is not served, or the API's own failure.
 pub(crate) async fn apply_clone(
     context: &ControllerContext,
     wish: &Clone<'_>,
@@ -183,6 +190,7 @@ pub(crate) async fn apply_clone(
     let (api, resource) = api(context, wish.namespace, &wish.template.api_group, kind_of(wish.template))?;
     let mut object = made(&template, &resource, wish);
     let (labels, annotations) = without_those_of_the_template(&mut object, wish);
+    object.metadata.resource_version = Some(NEW_OBJECT.to_owned());
     let params = PatchParams::apply(manager).force();
     let made = api.patch(wish.name, &params, &Patch::Apply(&object)).await?;
     apply_metadata(&api, &made, &labels, &annotations, metadata_manager).await

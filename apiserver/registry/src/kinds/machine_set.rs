@@ -1,16 +1,20 @@
 //! MachineSet: strategy and validation.
 
+use apiserver_machinery::admission::UsedObject;
+use apiserver_machinery::object;
 use apiserver_machinery::quota::{Amounts, QuotaOwner};
-use apiserver_machinery::related::ObjectReader;
+use apiserver_machinery::related::{ObjectReader, Verdict};
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::FieldError;
 use async_trait::async_trait;
 use serde_json::Value;
 
+use crate::rules::json_fields::{get, items, text};
 use crate::rules::machine_template::{label_with_cluster, prepare_version};
-use crate::rules::quota_usage;
-use crate::rules::{machine_owner, protection, replicas, rollout_settings};
+use crate::rules::{
+    machine_owner, protection, quota_shortage, quota_usage, replicas, rollout_settings, used_secrets,
+};
 
 /// Label that identifies the Machines of a set without a selector.
 const SET_LABEL: &str = "cluster.x-k8s.io/set-name";
@@ -21,6 +25,10 @@ pub(crate) struct MachineSetStrategy;
 
 #[async_trait]
 impl Strategy for MachineSetStrategy {
+    fn used_objects(&self, object: &Value) -> Vec<UsedObject> {
+        used_secrets::at(object, &used_secrets::OF_MACHINES)
+    }
+
     fn quota_usage(&self, object: &Value) -> Amounts {
         quota_usage::replicas(object, false)
     }
@@ -44,6 +52,22 @@ impl Strategy for MachineSetStrategy {
         prepare_version(new, machine_owner::TEMPLATE);
     }
 
+    async fn validate_with(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        others: &dyn ObjectReader,
+    ) -> ApiResult<Verdict> {
+        let spec =
+            get(new, "spec").filter(|spec| quota_shortage::grows(spec, old.and_then(|old| old.get("spec"))));
+        // The controller of a MachineDeployment reads no warnings.
+        let cluster = spec.filter(|_| !has_controller(new)).and_then(|spec| text(spec, "clusterName"));
+        let Some(cluster) = cluster else { return Ok(Verdict::default()) };
+        let warning =
+            quota_shortage::warning("spec.replicas", object::namespace(new), cluster, others).await?;
+        Ok(Verdict { warnings: warning.into_iter().collect(), ..Verdict::default() })
+    }
+
     async fn refuse_deletion_with(
         &self,
         object: &Value,
@@ -60,11 +84,18 @@ impl Strategy for MachineSetStrategy {
     }
 }
 
+/// Reports whether another object controls the set.
+fn has_controller(set: &Value) -> bool {
+    items(set, "metadata.ownerReferences")
+        .any(|(_, owner)| owner.get("controller") == Some(&Value::Bool(true)))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::rules::quota_shortage::tests::World;
 
     fn set() -> Value {
         json!({"metadata": {"name": "md-0-abc"}, "spec": {"clusterName": "c", "selector": {},
@@ -85,6 +116,21 @@ mod tests {
         assert_eq!(set["spec"]["template"]["spec"]["version"], "v1.33.1");
         assert_eq!(MachineSetStrategy.validate(&set, None), []);
         assert_eq!(MachineSetStrategy.validate(&set, Some(&set)), []);
+        set["spec"]["machineNaming"] = json!({"template": "{{ .machineSet.name }}-{{ .index }}"});
+        assert_eq!(MachineSetStrategy.validate(&set, None), [], "an index makes names unique, too");
+    }
+
+    #[tokio::test]
+    async fn r15_4_a_set_of_its_own_that_cannot_grow_is_warned_of() {
+        let (mut old, mut new) = (set(), set());
+        old["spec"]["replicas"] = json!(1);
+        new["spec"]["replicas"] = json!(2);
+        let verdict = MachineSetStrategy.validate_with(&new, Some(&old), &World("QuotaExceeded")).await;
+        let warned = verdict.unwrap().warnings;
+        assert!(matches!(&warned[..], [text] if text.starts_with("spec.replicas: ")), "{warned:?}");
+        new["metadata"]["ownerReferences"] = json!([{"kind": "MachineDeployment", "controller": true}]);
+        let verdict = MachineSetStrategy.validate_with(&new, Some(&old), &World("QuotaExceeded")).await;
+        assert_eq!(verdict.unwrap().warnings, [""; 0], "a MachineDeployment scales it");
     }
 
     #[test]

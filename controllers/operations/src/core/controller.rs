@@ -88,9 +88,12 @@ impl Controller {
         Api::namespaced(self.context.client.clone(), namespace)
     }
 
+    /// Reads the Machine of an operation. A later one of the same name is not its Machine.
     async fn machine(&self, operation: &MachineOperation) -> Result<Option<Machine>, kube::Error> {
         let namespace = operation.namespace().unwrap_or_default();
-        Api::namespaced(self.context.client.clone(), &namespace).get_opt(&operation.spec.machine_name).await
+        let machines: Api<Machine> = Api::namespaced(self.context.client.clone(), &namespace);
+        let found = machines.get_opt(&operation.spec.machine_name).await?;
+        Ok(found.filter(|machine| !is_of_an_earlier(operation, machine)))
     }
 
     /// Adds label, owner and finalizer to an operation. Returns true if any was missing.
@@ -317,6 +320,13 @@ impl Controller {
         }
         Ok(Requeue::After(again.max(WAITING)))
     }
+}
+
+/// Reports whether an operation belongs to an earlier Machine of the same name, which is its first owner. A naming template
+/// with an index gives the name of a deleted Machine to a new one.
+fn is_of_an_earlier(operation: &MachineOperation, machine: &Machine) -> bool {
+    let first = operation.owner_references().iter().find(|owner| owner.kind == "Machine");
+    first.is_some_and(|owner| Some(&owner.uid) != machine.metadata.uid.as_ref())
 }
 
 /// Returns the end of an operation whose Machine does not exist any more.

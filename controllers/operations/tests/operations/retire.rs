@@ -225,3 +225,21 @@ async fn of_the_last_two_control_plane_machines_only_one_is_retired() {
     let waits = ["op", "other"].map(|name| progress(&world.operation(name).unwrap()));
     assert!(waits.iter().any(|text| text.contains("only control plane Machine")), "{waits:?}");
 }
+
+/// A naming template with an index gives the name of a deleted Machine to a new one.
+#[tokio::test]
+async fn an_operation_does_nothing_to_a_later_machine_of_the_same_name() {
+    for action in [retire(), json!({"action": "Reboot", "reboot": {}}), json!({"action": "PowerOff"})] {
+        let world = world();
+        world.request("op", action.clone());
+        world.until("op", |operation| phase(operation) == Some(OperationPhase::Running)).await;
+        world.api.change(MACHINE, |machine| machine["metadata"]["uid"] = json!("uid-later"));
+        let operation = world.finish("op").await;
+        let text = message(&operation);
+        assert_eq!(phase(&operation), Some(OperationPhase::Failed), "{action}: {text}");
+        assert!(text.contains("was deleted before the operation had ended"), "{action}: {text}");
+        assert!(!is_deleted(&world), "{action}");
+        let nova = world.nova();
+        assert_eq!(nova.count("reboot") + nova.count("stop"), 0, "{action}");
+    }
+}

@@ -111,10 +111,12 @@ impl GarbageCollector {
         })
     }
 
-    /// Deletes this very object. One that is absent, or was created again, is no error.
+    /// Deletes this very object, as it was observed: another owner may take it over at the same moment, as bootstrap data of
+    /// a new KubeadmConfig with the name of the old one. One that is absent, or was changed, is no error.
     async fn delete(&self, node: &Node, params: DeleteParams) -> Result<(), Error> {
         let Some(api) = self.api(node) else { return Ok(()) };
-        let preconditions = Preconditions { uid: Some(node.uid.clone()), resource_version: None };
+        let preconditions =
+            Preconditions { uid: Some(node.uid.clone()), resource_version: node.revision.clone() };
         tracing::info!(object = %node.name, namespace = node.namespace, "deleting object: its owners are absent or wait for it");
         settled(api.delete(&node.name, &params.preconditions(preconditions)).await.map(|_| ()))
     }

@@ -34,6 +34,8 @@ impl Owner {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Node {
     pub(super) uid: Uid,
+    /// Revision of what was read.
+    pub(super) revision: Option<String>,
     pub(super) kind: usize,
     pub(super) namespace: Option<String>,
     pub(super) name: String,
@@ -54,6 +56,7 @@ impl Node {
         });
         Some(Self {
             uid: object.uid()?,
+            revision: object.resource_version(),
             kind,
             namespace: object.namespace(),
             name: object.name_any(),

@@ -18,7 +18,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use controllers_runtime::{ControllerContext, ControllerSpec, PolicyRule, Queue, Recorder, ServedKind};
+use controllers_runtime::{
+    ControllerContext, ControllerSpec, PolicyRule, Queue, Recorder, ServedKind, WithoutManagedFields,
+};
 use futures::StreamExt;
 use futures::stream::select_all;
 use kube::api::{Api, DynamicObject, PartialObjectMeta};
@@ -84,13 +86,13 @@ impl GarbageCollector {
     /// Collects until `shutdown`.
     async fn run(self, shutdown: CancellationToken) {
         let streams = self.kinds.iter().enumerate().map(|(index, kind)| {
-            let api: Api<PartialObjectMeta<DynamicObject>> =
+            let api: Api<WithoutManagedFields<PartialObjectMeta<DynamicObject>>> =
                 Api::all_with(self.client.clone(), &kind.resource);
             let stream = watcher(api, watcher::Config::default());
             // Each watch restarts by itself; here only its rate is bounded.
             Box::pin(stream.filter_map(move |item| async move {
                 match item {
-                    Ok(event) => Some((index, event)),
+                    Ok(event) => Some((index, WithoutManagedFields::event(event))),
                     Err(error) => {
                         tracing::debug!(%error, "watch of the garbage collector failed; restarting it");
                         tokio::time::sleep(AGAIN).await;

@@ -99,3 +99,21 @@ async fn a_change_of_a_refused_object_is_tried_at_once() {
     work(&collector, &mut state).await;
     assert!(!exists(&api, PROTECTED));
 }
+
+#[tokio::test]
+async fn an_object_that_was_changed_since_is_not_deleted() {
+    let api = FakeApi::default();
+    let (collector, mut state) = scene(&api);
+    let path = format!("{PATH}{FREE}");
+    let observed = serde_json::from_value(api.get(&path).unwrap()).unwrap();
+    let mut taken_over = orphan(FREE);
+    taken_over["metadata"]["ownerReferences"][0]["uid"] = json!("uid-of-another");
+    api.put(&path, taken_over);
+    state.take((0, Event::Apply(observed)));
+    work(&collector, &mut state).await;
+    assert!(exists(&api, FREE));
+    let changed = serde_json::from_value(api.get(&path).unwrap()).unwrap();
+    state.take((0, Event::Apply(changed)));
+    work(&collector, &mut state).await;
+    assert!(!exists(&api, FREE), "its new owner does not exist either");
+}

@@ -7,6 +7,7 @@ use apiserver_types::{KubeadmConfig, Machine};
 use controllers_bootstrap::attestation;
 use controllers_runtime::Severity;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::{Client, ResourceExt};
 
 use super::act::Actor;
@@ -31,7 +32,9 @@ impl Actor<'_> {
             return false;
         };
         let Ok(client) = self.context.workloads.client(&self.key()) else { return true };
-        let refused = match approve(&client, self.machine, node).await {
+        let registered = self.context.workloads.node(&self.key(), node).ok().flatten();
+        let registered = registered.and_then(|node| node.metadata.creation_timestamp.clone());
+        let refused = match approve(&client, self.machine, node, registered.as_ref()).await {
             Ok(refused) => refused,
             Err(Failure::Stop(Stop { message, .. })) => Some(message),
             Err(Failure::Api(error)) => Some(error.to_string()),
@@ -49,11 +52,17 @@ fn node_of(machine: &Machine) -> Option<&str> {
 }
 
 /// Approves the requests of a Node that are for its server. Others stay open, because an administrator may know more
-/// addresses than the cloud. Returns why one stays open.
-async fn approve(client: &Client, machine: &Machine, node: &str) -> Result<Option<String>, Failure> {
+/// addresses than the cloud. Those from before its registration are of an earlier server whose Node had the name. Returns
+/// why one stays open.
+async fn approve(
+    client: &Client,
+    machine: &Machine,
+    node: &str,
+    registered: Option<&Time>,
+) -> Result<Option<String>, Failure> {
     let mut refused = None;
-    for request in requests(client, SIGNER, &format!("system:node:{node}")).await?.into_iter().filter(is_open)
-    {
+    let all = requests(client, SIGNER, &format!("system:node:{node}")).await?;
+    for request in all.into_iter().filter(|it| is_open(it) && !is_older(it, registered)) {
         match judge(&request, machine, node) {
             Ok(()) => {
                 let message = format!("names and addresses are those of Machine {}", machine.name_any());
@@ -70,6 +79,12 @@ async fn approve(client: &Client, machine: &Machine, node: &str) -> Result<Optio
         }
     }
     Ok(refused)
+}
+
+/// Reports whether a request was made before a Node was registered.
+fn is_older(request: &CertificateSigningRequest, registered: Option<&Time>) -> bool {
+    let made = request.metadata.creation_timestamp.as_ref();
+    made.zip(registered).is_some_and(|(made, registered)| made.0 < registered.0)
 }
 
 /// Checks that a request is for the server of a Machine.
@@ -114,7 +129,7 @@ mod tests {
             "status": {"nodeRef": {"name": "m"},
                 "addresses": [{"type": "Hostname", "address": "m"}, {"type": "InternalIP", "address": address}]}}))
         .unwrap();
-        let refused = approve(&api.client(), &machine, node_of(&machine).unwrap()).await.unwrap();
+        let refused = approve(&api.client(), &machine, node_of(&machine).unwrap(), None).await.unwrap();
         let decided = api.get(&format!("{REQUESTS}/a/approval")).unwrap();
         let kind = decided.pointer("/status/conditions/0/type").and_then(Value::as_str);
         (kind.map(str::to_owned), refused)
@@ -130,6 +145,18 @@ mod tests {
         assert!(refused.contains("does not match Machine machine: it is for 10.6.0.7. "), "{refused}");
         for (signer, user) in [(SIGNER, "system:node:n"), ("other", node), (SIGNER, "admin")] {
             assert_eq!(judged(signer, user, "10.6.0.7").await, (None, None), "{signer} {user}");
+        }
+    }
+
+    #[test]
+    fn a_request_of_an_earlier_server_is_left_alone() {
+        let at = |time: &str| Time(time.parse().unwrap());
+        let (mut request, registered) = (CertificateSigningRequest::default(), at("2026-11-26T10:00:00Z"));
+        assert!(!is_older(&request, Some(&registered)) && !is_older(&request, None));
+        for (time, expected) in [("2026-11-26T09:59:59Z", true), ("2026-11-26T10:00:00Z", false)] {
+            request.metadata.creation_timestamp = Some(at(time));
+            assert_eq!(is_older(&request, Some(&registered)), expected, "{time}");
+            assert!(!is_older(&request, None), "{time}: no Node is known");
         }
     }
 }

@@ -3,6 +3,7 @@
 use apiserver_types::protection::is_protected;
 use apiserver_types::{KubeadmConfig, KubeadmControlPlane, Machine};
 use controllers_runtime::{ControllerContext, ReconcileError, Severity};
+use controllers_workload::ClusterKey;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
@@ -19,6 +20,8 @@ use super::{
     workload_settings,
 };
 use crate::applied::Applied;
+use crate::machine_names::FreeNames;
+use crate::templates::NEW_OBJECT;
 use crate::{ownership, templates};
 
 /// Reasons of `MachinesCreated` in the form of v1beta1: the object that could not be made.
@@ -162,10 +165,9 @@ impl Actor<'_> {
         start: Start,
         domain: Option<String>,
     ) -> Result<(), ReconcileError> {
-        let name = match desired::name(control_plane, &observed.cluster.name_any()) {
+        let name = match self.name(control_plane, observed).await {
             Ok(name) => name,
             Err(error) => {
-                let error = ReconcileError::waiting("InvalidName", error);
                 observed.failure = Some((MACHINE, error.to_string()));
                 return Err(error);
             }
@@ -177,6 +179,8 @@ impl Actor<'_> {
                 // The Machine has the record now.
                 self.forget_remediation(control_plane).await
             }
+            // Another client took the name at this moment. The next pass sees that, and takes another one.
+            Err((_, error)) if error.is_conflict() => Err(error),
             Err((stage, error)) => {
                 let reason = if start == Start::Init { "FailedInitialization" } else { "FailedScaleUp" };
                 let message = format!("Failed to create Machine {name}: {error}");
@@ -187,7 +191,31 @@ impl Actor<'_> {
         }
     }
 
-    /// Makes the objects. Returns a failure with the reason of its stage.
+    /// Returns a name for a new Machine.
+    async fn name(
+        &self,
+        control_plane: &KubeadmControlPlane,
+        observed: &Observed,
+    ) -> Result<String, ReconcileError> {
+        let cluster = observed.cluster.name_any();
+        let naming = desired::naming(control_plane, &cluster);
+        let name = if naming.has_index() {
+            let template = &control_plane.spec.machine_template.spec.infrastructure_ref;
+            let parts = [
+                ("bootstrap.cluster.x-k8s.io", "KubeadmConfig"),
+                (template.api_group.as_str(), templates::kind_of(template)),
+            ];
+            let namespace = control_plane.namespace().unwrap_or_default();
+            let cluster = ClusterKey { namespace, name: cluster };
+            // An earlier step waits for the connection.
+            FreeNames::read(self.context, naming, cluster, &parts, false).await?.take(self.context).await
+        } else {
+            naming.random()
+        };
+        name.map_err(|message| ReconcileError::waiting("InvalidName", message))
+    }
+
+    /// Makes the objects, none of which may exist. Returns a failure with the reason of its stage.
     async fn make(
         &self,
         control_plane: &KubeadmControlPlane,
@@ -212,10 +240,12 @@ impl Actor<'_> {
         let infrastructure = made.map_err(|error| (INFRASTRUCTURE, error))?;
         let params = PatchParams::apply(sync::MANAGER).force();
         let configs: Api<KubeadmConfig> = Api::namespaced(self.context.client.clone(), &namespace);
-        let config = desired::config(control_plane, &cluster, name, start);
+        let mut config = desired::config(control_plane, &cluster, name, start);
+        config.metadata.resource_version = Some(NEW_OBJECT.to_owned());
         let made = configs.patch(name, &params, &Patch::Apply(&config)).await;
         let config = made.map_err(|error| (BOOTSTRAP, error.into()))?;
-        let machine = desired::machine(control_plane, &cluster, name, domain);
+        let mut machine = desired::machine(control_plane, &cluster, name, domain);
+        machine.metadata.resource_version = Some(NEW_OBJECT.to_owned());
         let (config, infrastructure) = (Some(config), Some(infrastructure));
         let parts = Replica { machine, config, infrastructure, ..Replica::default() };
         // Once the Machine exists, bootstrap data are made, and they are made only once.

@@ -13,21 +13,19 @@ use super::observe::CONTROL_PLANE_NAME_LABEL;
 use super::remediation_record::{self, FOR};
 use super::replica::{HOOK, NODE_LABELS, Replica, managed_etcd};
 use crate::CONTROL_PLANE_LABEL;
+use crate::machine_names::Naming;
 use crate::{CLUSTER_NAME_LABEL, generated_names, ownership, templates};
 
 /// Template of names, if the control plane has none.
 const NAME: &str = "{{ .kubeadmControlPlane.name }}-{{ .random }}";
 
-/// Returns a name for a new Machine.
-///
-/// # Errors
-/// The template uses something other than the variables. For people.
-pub(super) fn name(control_plane: &KubeadmControlPlane, cluster: &str) -> Result<String, String> {
+/// Returns the naming template of the Machines.
+pub(super) fn naming(control_plane: &KubeadmControlPlane, cluster: &str) -> Naming {
     let naming = control_plane.spec.machine_naming.as_ref();
     let template = naming.and_then(|naming| naming.template.as_deref()).unwrap_or(NAME);
     let own = control_plane.name_any();
     let variables = [(".kubeadmControlPlane.name", own.as_str()), (".cluster.name", cluster)];
-    generated_names::from_template(template, &variables, &generated_names::random())
+    Naming::new(template, &variables)
 }
 
 /// Returns the labels of a Machine and its objects.

@@ -57,7 +57,7 @@ struct Chain {
     last: Time,
     /// Number of replacements that were replaced again.
     retry_count: i32,
-    /// Machines whose deletion is decided.
+    /// Uids of the Machines whose deletion is decided. A replacement can have the name of the one before it.
     machines: BTreeSet<String>,
 }
 
@@ -94,8 +94,8 @@ impl Chains {
     /// # Errors
     /// The obstacle to it.
     pub(super) fn judge(&mut self, machine: &Machine) -> Result<(), Obstacle> {
-        let (name, domain) = (machine.name_any(), domain(machine));
-        let Some(chain) = self.present(machine).filter(|chain| !chain.machines.contains(&name)) else {
+        let (id, domain) = (id(machine), domain(machine));
+        let Some(chain) = self.present(machine).filter(|chain| !chain.machines.contains(&id)) else {
             return Ok(());
         };
         if let Some(message) = self.exhausted.get(domain) {
@@ -128,9 +128,9 @@ impl Chains {
 
     /// Adds the remediation of a Machine to its chain.
     pub(super) fn add(&mut self, machine: &Machine) {
-        let (name, now) = (machine.name_any(), stamp(self.now));
+        let (id, now) = (id(machine), stamp(self.now));
         let chain = match self.present(machine) {
-            Some(chain) if chain.machines.contains(&name) => return,
+            Some(chain) if chain.machines.contains(&id) => return,
             Some(chain) => {
                 let retry = i32::from(chain.has_made(machine));
                 Chain { retry_count: chain.retry_count.saturating_add(retry), last: now, ..chain.clone() }
@@ -142,7 +142,7 @@ impl Chains {
             }
         };
         let mut chain = chain;
-        chain.machines.insert(name);
+        chain.machines.insert(id);
         self.chains.insert(domain(machine).to_owned(), chain);
     }
 
@@ -151,7 +151,7 @@ impl Chains {
         let (now, healthy) = (self.now, self.policy.healthy);
         self.chains.retain(|_, chain| now.duration_since(time(&chain.last)) < healthy);
         for chain in self.chains.values_mut() {
-            chain.machines.retain(|name| machines.iter().any(|it| it.name_any() == *name));
+            chain.machines.retain(|known| machines.iter().any(|it| id(it) == *known));
         }
         serde_json::to_string(&self.chains).unwrap_or_default()
     }
@@ -162,7 +162,7 @@ impl Chains {
         let health = machine.condition("HealthCheckSucceeded");
         let failed = health.and_then(|it| it.last_transition_time.0.parse().ok()).unwrap_or(self.now);
         let is_soon = failed.duration_since(time(&chain.last)) < self.policy.healthy;
-        (is_soon || chain.machines.contains(&machine.name_any())).then_some(chain)
+        (is_soon || chain.machines.contains(&id(machine))).then_some(chain)
     }
 
     fn exhaustion(&self, domain: &str, count: i32, limit: i32) -> String {
@@ -183,6 +183,11 @@ impl Chain {
         let created = machine.metadata.creation_timestamp.as_ref();
         created.is_some_and(|created| created.0 >= time(&self.since))
     }
+}
+
+/// Returns the uid of a Machine.
+fn id(machine: &Machine) -> String {
+    machine.uid().unwrap_or_default()
 }
 
 /// Returns the failure domain of a Machine. Empty: it has none.

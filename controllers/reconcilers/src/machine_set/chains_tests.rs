@@ -18,6 +18,7 @@ fn machine(name: &str, domain: &str, created: i64, failed: i64) -> Machine {
     let health =
         Condition::new("HealthCheckSucceeded", no, "UnhealthyNode", "", Time(at(failed).to_string()));
     let mut machine = Machine::new(name, MachineSpec::default());
+    machine.metadata.uid = Some(format!("{name}-{created}"));
     machine.metadata.creation_timestamp = Some(Instant(at(created)));
     machine.spec.failure_domain = Some(domain.to_owned());
     machine.status = Some(MachineStatus { conditions: Some(vec![health]), ..MachineStatus::default() });
@@ -148,4 +149,21 @@ fn a_deletion_that_was_interrupted_goes_on_and_counts_once() {
     assert_eq!(again.text(&[next]), text);
     set.annotations_mut().insert(REMEDIATION_CHAINS.to_owned(), "[]".to_owned());
     assert_eq!(remediate(&mut set, &machine("c", "az1", 3700, 3800), 3801), Ok(()), "an unreadable record");
+}
+
+/// A naming template with an index gives the name of a replaced Machine to its replacement.
+#[test]
+fn a_replacement_of_the_same_name_counts_as_any_other() {
+    let mut set = set(&[("max-retry", "0")]);
+    let policy = policy(&set, None).unwrap();
+    let (first, second) = (machine("w-1", "az1", -900, -1), machine("w-1", "az1", 10, 60));
+    let mut chains = Chains::read(&set, policy.clone(), at(0));
+    assert_eq!(chains.judge(&first), Ok(()));
+    chains.add(&first);
+    let text = chains.text(std::slice::from_ref(&first));
+    set.annotations_mut().insert(REMEDIATION_CHAINS.to_owned(), text);
+    let mut chains = Chains::read(&set, policy.clone(), at(1));
+    assert_eq!(chains.judge(&first), Ok(()), "its deletion is decided");
+    let mut later = Chains::read(&set, policy, at(61));
+    assert!(matches!(later.judge(&second), Err(Obstacle::Exhausted(_))));
 }

@@ -12,7 +12,7 @@ use super::act::Actor;
 use super::decide;
 use super::observe::{self, Earlier, Observed};
 use super::spread::{self, Spread};
-use super::{MANAGER, METADATA_MANAGER, desired};
+use super::{MANAGER, METADATA_MANAGER, desired, names};
 use crate::{ownership, templates};
 
 /// Reason if the bootstrap data could not be made.
@@ -27,6 +27,9 @@ pub(super) const MACHINE: &str = "MachineCreationFailed";
 /// Part that could not be made, and why.
 type Failure = (&'static str, ReconcileError);
 
+/// Part that an attempt made: its template, and its uid.
+type Made<'a> = (&'a ContractVersionedObjectReference, Option<String>);
+
 impl Actor<'_> {
     /// Creates Machines. Stops at the first one that fails.
     pub(super) async fn create(
@@ -35,44 +38,66 @@ impl Actor<'_> {
         observed: &mut Observed,
         count: usize,
     ) -> Result<(), ReconcileError> {
-        let mut taken: Vec<String> = observed.machines.iter().map(ResourceExt::name_any).collect();
+        let mut names = names::prepare(self.context, set, observed).await?;
         let mut spread = spread::of_set(observed);
         for _ in 0..count {
-            let name = desired::name(set, &taken).map_err(|message| {
+            let name = names.take(self.context, set).await.map_err(|message| {
                 observed.failure = Some((MACHINE, message.clone()));
                 ReconcileError::waiting(MACHINE, message)
             })?;
             let domain = spread.as_mut().and_then(Spread::take);
-            if let Err((reason, error)) = self.create_machine(set, &name, domain, &observed.earlier).await {
-                // Each attempt has another name, and a text that changes would be written again and again.
-                let all = format!("{}-*", set.name_any());
-                let text = error.to_string().replace(&name, &all);
-                let message = format!("Failed to create Machine {all:?}: {text}");
-                self.event(set, Severity::Warning, "FailedCreate", &message).await;
-                observed.failure = Some((reason, text.clone()));
-                self.remove(set, &name).await?;
-                // What the API refuses, it refuses again until the template is another one.
-                return Err(if is_refused(&error) { ReconcileError::waiting(reason, text) } else { error });
+            let mut made = Vec::new();
+            let created = self.create_machine(set, &name, domain, &observed.earlier, &mut made).await;
+            if let Err(failure) = created {
+                let may_exist = may_exist(&failure);
+                let title = names.title(set, &name);
+                let error =
+                    self.report_failure(set, observed, (name.as_str(), title.as_str()), failure).await;
+                if !may_exist {
+                    self.remove(set, &name, &made).await?;
+                }
+                return Err(error);
             }
             let message = format!("Created Machine {name:?}");
             self.event(set, Severity::Normal, "SuccessfulCreate", &message).await;
-            taken.push(name);
         }
         Ok(())
     }
 
-    /// Creates bootstrap data, server and Machine of one name. The Machine comes last, so that it never refers to nothing.
-    async fn create_machine(
+    /// Reports the failure of an attempt by its name and title. Returns the error of the pass.
+    async fn report_failure(
         &self,
         set: &MachineSet,
+        observed: &mut Observed,
+        (name, title): (&str, &str),
+        (reason, error): Failure,
+    ) -> ReconcileError {
+        // Another client took the name at this moment. The next pass sees that, and takes another one.
+        if error.is_conflict() {
+            return error;
+        }
+        let text = error.to_string().replace(name, title);
+        let message = format!("Failed to create Machine {title:?}: {text}");
+        self.event(set, Severity::Warning, "FailedCreate", &message).await;
+        observed.failure = Some((reason, text.clone()));
+        // What the API refuses, it refuses again until the template is another one.
+        if is_refused(&error) { ReconcileError::waiting(reason, text) } else { error }
+    }
+
+    /// Creates bootstrap data, server and Machine of one name, none of which may exist. The Machine comes last, so that it
+    /// never refers to nothing.
+    async fn create_machine<'a>(
+        &self,
+        set: &'a MachineSet,
         name: &str,
         domain: Option<String>,
         earlier: &Earlier,
+        made: &mut Vec<Made<'a>>,
     ) -> Result<(), Failure> {
         for (field, template) in templates::references(&set.spec.template.spec) {
             let reason = if field == "infrastructureRef" { INFRASTRUCTURE } else { BOOTSTRAP };
-            let made = self.clone_template(set, template, name, earlier.get(field)).await;
-            made.map_err(|error| (reason, error))?;
+            let part = self.clone_template(set, template, name, earlier.get(field)).await;
+            made.push((template, part.map_err(|error| (reason, error))?.uid()));
         }
         let intent = desired::new_machine(set, name, domain);
         let machine = self.apply(name, &intent).await.map_err(|error| (MACHINE, error))?;
@@ -86,7 +111,7 @@ impl Actor<'_> {
         template: &ContractVersionedObjectReference,
         name: &str,
         earlier: Option<&DynamicObject>,
-    ) -> Result<(), ReconcileError> {
+    ) -> Result<DynamicObject, ReconcileError> {
         let wish = templates::Clone {
             template,
             namespace: &set.namespace().unwrap_or_default(),
@@ -98,17 +123,16 @@ impl Actor<'_> {
             owner: ownership::reference(set, false),
             earlier,
         };
-        templates::apply_clone(self.context, &wish, MANAGER, METADATA_MANAGER).await?;
-        Ok(())
+        templates::apply_clone(self.context, &wish, MANAGER, METADATA_MANAGER).await
     }
 
-    /// Removes what an attempt to create a Machine made.
-    async fn remove(&self, set: &MachineSet, name: &str) -> Result<(), ReconcileError> {
+    /// Removes what an attempt to create a Machine made. Another object may have the same name.
+    async fn remove(&self, set: &MachineSet, name: &str, made: &[Made<'_>]) -> Result<(), ReconcileError> {
         let namespace = set.namespace().unwrap_or_default();
-        for template in observe::template_references(set) {
+        for (template, uid) in made {
             let kind = templates::kind_of(template);
             let (api, _) = templates::api(self.context, &namespace, &template.api_group, kind)?;
-            ownership::delete(&api, name, None).await?;
+            ownership::delete(&api, name, uid.clone()).await?;
         }
         Ok(())
     }
@@ -156,6 +180,14 @@ impl Actor<'_> {
         }
         Ok(())
     }
+}
+
+/// Reports whether the Machine of a failed attempt may exist, because the answer was lost. The next pass sees it, or sweeps
+/// its parts.
+fn may_exist((reason, error): &Failure) -> bool {
+    let is_answered =
+        matches!(error, ReconcileError::Api(kube::Error::Api(status)) if (400..500).contains(&status.code));
+    *reason == MACHINE && !is_answered
 }
 
 /// Reports whether the API refused an object for what it is.

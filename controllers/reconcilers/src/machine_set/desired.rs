@@ -7,25 +7,35 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use crate::machine_labels::{DEPLOYMENT_NAME, SET_NAME};
+use crate::machine_names::Naming;
 use crate::{CLUSTER_NAME_LABEL, deletion_timeouts, generated_names, ownership, templates};
 
 /// Template of the name of a Machine, if the set has none.
 const NAME: &str = "{{ .machineSet.name }}-{{ .random }}";
 
-/// Returns a new name for a Machine that is not among `taken`.
+/// Returns the naming template of the Machines.
+pub(super) fn naming(set: &MachineSet) -> Naming {
+    let (cluster, own) = (set.spec.cluster_name.as_str(), set.name_any());
+    let variables = [(".cluster.name", cluster), (".machineSet.name", own.as_str())];
+    Naming::new(template_of_names(set), &variables)
+}
+
+/// Returns a new name with a random part for a Machine that is not among `taken`.
 ///
 /// # Errors
 /// The template of the name cannot be used. For people.
 pub(super) fn name(set: &MachineSet, taken: &[String]) -> Result<String, String> {
-    let template = set.spec.machine_naming.as_ref().and_then(|it| it.template.as_deref()).unwrap_or(NAME);
-    let own = set.name_any();
-    if template == NAME {
+    if template_of_names(set) == NAME {
+        let own = set.name_any();
         let mut names =
             std::iter::repeat_with(|| generated_names::with_end(&own, &generated_names::random()));
         return names.find(|name| !taken.contains(name)).ok_or_else(String::new);
     }
-    let variables = [(".cluster.name", set.spec.cluster_name.as_str()), (".machineSet.name", own.as_str())];
-    generated_names::from_template(template, &variables, &generated_names::random())
+    naming(set).random()
+}
+
+fn template_of_names(set: &MachineSet) -> &str {
+    set.spec.machine_naming.as_ref().and_then(|it| it.template.as_deref()).unwrap_or(NAME)
 }
 
 /// Returns the labels of a Machine, of its server and of its bootstrap data.
@@ -56,6 +66,7 @@ pub(super) fn new_machine(set: &MachineSet, name: &str, domain: Option<String>) 
     machine.spec.infrastructure_ref = named(&set.spec.template.spec.infrastructure_ref);
     machine.spec.bootstrap.config_ref = set.spec.template.spec.bootstrap.config_ref.as_ref().map(named);
     machine.spec.failure_domain = domain.or(machine.spec.failure_domain);
+    machine.metadata.resource_version = Some(templates::NEW_OBJECT.to_owned());
     intent(set, machine)
 }
 
@@ -197,8 +208,13 @@ mod tests {
     fn the_set_determines_the_names_of_its_machines() {
         let mut set = set();
         assert!(name(&set, &[]).unwrap().starts_with("ms-"));
+        assert!(!naming(&set).has_index());
         let template = Some("{{ .cluster.name }}-w-{{ .random }}".to_owned());
         set.spec.machine_naming = Some(MachineNaming { template });
         assert!(name(&set, &[]).unwrap().starts_with("c-w-"));
+        assert!(!naming(&set).has_index());
+        let template = Some("{{ .machineSet.name }}-{{ .index }}".to_owned());
+        set.spec.machine_naming = Some(MachineNaming { template });
+        assert!(naming(&set).has_index());
     }
 }

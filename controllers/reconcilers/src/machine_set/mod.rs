@@ -9,6 +9,7 @@ mod decide;
 mod deletion_order;
 mod desired;
 mod limits;
+mod names;
 mod observe;
 mod preflight;
 mod remediate;

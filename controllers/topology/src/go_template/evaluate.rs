@@ -430,7 +430,12 @@ pub(super) fn render(
 ) -> Result<String, (usize, String)> {
     let context = Context::default();
     let mut output = String::new();
-    let dot = context.decoded(data).map_err(|error| (1, error))?;
+    let dot = match missing_key {
+        MissingKey::Prints => context.decoded(data),
+        // Only templates of names are rendered so, and upstream's data for them are no JSON.
+        MissingKey::Fails => context.given(data),
+    };
+    let dot = dot.map_err(|error| (1, error))?;
     let dot = if dot.is_nil() { Value::Missing } else { dot };
     let variables = vec![("$".to_owned(), dot.clone())];
     let mut evaluator = Evaluator {

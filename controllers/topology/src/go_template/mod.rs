@@ -1,7 +1,8 @@
 //! Go templates (`text/template`) with the hermetic functions of the Sprig library.
 //!
 //! A template has no access to time, randomness, the environment or the network. Its work and its output are bounded,
-//! so that a template of a user cannot stop the server. Numbers of the data are floats, as Go decodes JSON.
+//! so that a template of a user cannot stop the server. Numbers of the data are floats, as Go decodes JSON. In templates of
+//! names, whole numbers are integers.
 
 mod compare;
 mod escapes;
@@ -62,7 +63,8 @@ impl Template {
         self.evaluate(data, MissingKey::Prints)
     }
 
-    /// Renders the template as [`Self::render`] does, but a missing key is an error: the option `missingkey=error`.
+    /// Renders the template as [`Self::render`] does, but a missing key is an error: the option `missingkey=error`. Whole
+    /// numbers in `data` are of Go's type `int`, so that `%02d` formats them.
     ///
     /// # Errors
     /// [`TemplateError`] as of [`Self::render`], and if a field does not exist in the data.

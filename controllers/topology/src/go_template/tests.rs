@@ -34,6 +34,16 @@ fn a_missing_key_prints_no_value_or_is_an_error() {
 }
 
 #[test]
+fn a_whole_number_is_an_integer_in_the_data_of_names_and_a_float_in_json() {
+    let data = json!({"index": 7});
+    let template = |text| Template::parse_plain("t", text).unwrap();
+    let name = template("{{ .index }} {{ printf \"%02d\" .index }}");
+    assert_eq!(name.render_complete(&data), Ok("7 07".to_owned()));
+    let number = template("{{ .index }} {{ printf \"%d\" .index }}");
+    assert_eq!(number.render(&data), Ok("7 %!d(float64=7)".to_owned()));
+}
+
+#[test]
 fn a_plain_template_has_only_the_functions_of_go() {
     let render = |text: &str| {
         let template = Template::parse_plain("t", text).map_err(|error| error.to_string())?;

@@ -182,17 +182,31 @@ impl Context {
 
     /// Converts JSON, with all numbers as floats. Go decodes them so.
     pub(super) fn decoded(&self, json: &Json) -> Outcome<Value> {
+        self.converted(json, false)
+    }
+
+    /// Converts the data of a program in Go, in which whole numbers are of the type `int`.
+    pub(super) fn given(&self, data: &Json) -> Outcome<Value> {
+        self.converted(data, true)
+    }
+
+    fn converted(&self, json: &Json, has_integers: bool) -> Outcome<Value> {
         Ok(match json {
             Json::Null => Value::Null,
             Json::Bool(value) => Value::Bool(*value),
-            Json::Number(number) => Value::Float(number.as_f64().unwrap_or_default()),
+            Json::Number(number) => match number.as_i64().filter(|_| has_integers) {
+                Some(integer) => Value::Integer(integer, Width::Int),
+                None => Value::Float(number.as_f64().unwrap_or_default()),
+            },
             Json::String(text) => Value::text(text),
             Json::Array(items) => {
-                let items = items.iter().map(|item| self.decoded(item)).collect::<Outcome<_>>()?;
-                self.list(items, Items::Any)?
+                let item = |item| self.converted(item, has_integers);
+                self.list(items.iter().map(item).collect::<Outcome<_>>()?, Items::Any)?
             }
             Json::Object(fields) => {
-                let field = |(name, value): (&String, &Json)| Ok((name.clone(), self.decoded(value)?));
+                let field = |(name, value): (&String, &Json)| {
+                    Ok((name.clone(), self.converted(value, has_integers)?))
+                };
                 self.map(fields.iter().map(field).collect::<Outcome<_>>()?, false)?
             }
         })

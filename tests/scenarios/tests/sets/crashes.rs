@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use apiserver_types::{KubeadmConfig, Machine, MachineSet, OpenStackMachine};
-use kube::Client;
+use apiserver_types::{KubeadmConfig, Machine, MachineDeployment, MachineSet, OpenStackMachine};
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::json;
 use tests_scenarios::{Controllers, CrashPoint, Side, World};
 
 use crate::machines::{list, proceed};
+use crate::names::NAMING;
 use crate::{TEMPLATE, create};
 
 /// Rounds in which a creation is complete.
@@ -19,10 +22,16 @@ async fn work(controllers: &Controllers, client: &Client, namespace: &str) {
     }
 }
 
-/// Creates a MachineDeployment, with a crash of the first process. Returns the number of each kind of object.
-async fn run(world: &World, namespace: &str, crash: &Arc<CrashPoint>) -> [usize; 4] {
+/// Creates a MachineDeployment, with a crash of the first process. Returns the number of each kind of object. With an index
+/// in their names, the Machines get the first ones, as without a crash.
+async fn run(world: &World, namespace: &str, crash: &Arc<CrashPoint>, has_index: bool) -> [usize; 4] {
     create(world, namespace, TEMPLATE).await;
     let client = world.admin();
+    if has_index {
+        let deployments: Api<MachineDeployment> = Api::namespaced(client.clone(), namespace);
+        let change = Patch::Merge(json!({"spec": {"machineNaming": {"template": NAMING}}}));
+        deployments.patch("md", &PatchParams::default(), &change).await.unwrap();
+    }
     let first = Controllers::start(world, crash);
     tokio::select! {
         () = crash.crashed() => {}
@@ -31,6 +40,11 @@ async fn run(world: &World, namespace: &str, crash: &Arc<CrashPoint>) -> [usize;
     drop(first);
     let second = Controllers::start(world, &Arc::new(CrashPoint::never()));
     work(&second, &client, namespace).await;
+    if has_index {
+        let machines: Vec<Machine> = list(&client, namespace).await;
+        let names: Vec<String> = machines.iter().map(ResourceExt::name_any).collect();
+        assert_eq!(names, ["c-w-0", "c-w-1"], "crash at {:?}", crash.effects().last());
+    }
     [
         list::<MachineSet>(&client, namespace).await.len(),
         list::<Machine>(&client, namespace).await.len(),
@@ -42,14 +56,16 @@ async fn run(world: &World, namespace: &str, crash: &Arc<CrashPoint>) -> [usize;
 #[tokio::test]
 async fn a_crash_at_any_step_of_a_creation_leaves_no_object_behind() {
     let never = Arc::new(CrashPoint::never());
-    assert_eq!(Box::pin(run(&World::start().await.unwrap(), "whole", &never)).await, [1, 2, 2, 2]);
+    let world = World::start().await.unwrap();
+    assert_eq!(Box::pin(run(&world, "whole", &never, false)).await, [1, 2, 2, 2]);
     let steps = never.effects().len();
     assert!(steps > 15, "{:#?}", never.effects());
-    for side in [Side::Before, Side::After] {
+    for (turn, side) in [Side::Before, Side::After].into_iter().enumerate() {
         for n in 0..steps {
+            let has_index = (n + turn) % 2 == 0;
             let world = World::start().await.unwrap();
             let crash = Arc::new(CrashPoint::at(n, side));
-            let counts = Box::pin(run(&world, "crash", &crash)).await;
+            let counts = Box::pin(run(&world, "crash", &crash, has_index)).await;
             assert!(crash.has_crashed(), "step {n}");
             assert_eq!(counts, [1, 2, 2, 2], "crash {side:?} {:?}", crash.effects().last());
         }

@@ -5,6 +5,7 @@ mod crashes;
 mod deadlines;
 mod life;
 mod machines;
+mod names;
 mod obstacles;
 mod plans;
 mod revisions;

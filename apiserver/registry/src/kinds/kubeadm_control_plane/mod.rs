@@ -8,6 +8,7 @@ mod rollout;
 use std::sync::Arc;
 
 use apiserver_machinery::action::ActionHandler;
+use apiserver_machinery::admission::UsedObject;
 use apiserver_machinery::object;
 use apiserver_machinery::quota::Amounts;
 use apiserver_machinery::related::{ObjectReader, Verdict};
@@ -29,7 +30,7 @@ use crate::rules::rollout_verb::{Restart, RolloutVerb};
 use crate::rules::semver::Semver;
 use crate::rules::{
     name_template, protection, provider_id_region, quota_shortage, rollout_settings, template_metadata,
-    version,
+    used_secrets, version,
 };
 
 /// Name of the owner in name templates, besides the cluster.
@@ -49,6 +50,10 @@ pub(crate) struct KubeadmControlPlaneStrategy;
 
 #[async_trait]
 impl Strategy for KubeadmControlPlaneStrategy {
+    fn used_objects(&self, object: &Value) -> Vec<UsedObject> {
+        used_secrets::at(object, &used_secrets::OF_CONTROL_PLANE)
+    }
+
     fn quota_usage(&self, object: &Value) -> Amounts {
         quota_usage::replicas(object, true)
     }
@@ -166,7 +171,7 @@ async fn related_warnings(
     }
     let cluster = object::at(new, "metadata.labels").and_then(|labels| labels.get(quota_shortage::CLUSTER));
     if let Some(cluster) = cluster.and_then(Value::as_str).filter(|_| quota_shortage::grows(spec, before)) {
-        warnings.extend(quota_shortage::warning(namespace, cluster, others).await?);
+        warnings.extend(quota_shortage::warning("spec.replicas", namespace, cluster, others).await?);
     }
     Ok(warnings)
 }
@@ -329,6 +334,7 @@ mod tests {
                     "spec.machineTemplate.spec.taints[0].key: Invalid value: \"node-role.kubernetes.io/master\": taint is deprecated since 1.24 and should not be used anymore",
                 ],
             ),
+            (with("/spec/machineNaming", json!({"template": "{{ .cluster.name }}-cp-{{ .index }}"})), vec![]),
             (
                 with("/spec/machineNaming", json!({"template": "{{ .kubeadmControlPlane.name }}"})),
                 vec![

@@ -5,8 +5,16 @@ use serde_json::{Value, json};
 use super::parse::{Command, Piece};
 use super::{TITLE, position};
 
-/// Example of the random part of a name.
-pub(super) const RANDOM: &str = "fwzk4";
+/// Examples of the variables of a template.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Examples<'a> {
+    /// Path of the variable that only names of this kind have.
+    pub(super) own: Option<[&'a str; 2]>,
+    /// Random part of the name.
+    pub(super) random: &'static str,
+    /// Index of a Machine; `None` in names of other kinds.
+    pub(super) index: Option<u8>,
+}
 
 /// Example of the variable `own`.
 const OWN: &str = "owner";
@@ -15,19 +23,25 @@ const OWN: &str = "owner";
 const CLUSTER: &str = "cluster";
 
 /// Variables of a template: path and example.
-type Known<'a> = Vec<(Vec<&'a str>, &'static str)>;
+type Known<'a> = Vec<(Vec<&'a str>, String)>;
 
 /// Returns the variables of a template.
-pub(super) fn known(own: Option<[&str; 2]>) -> Known<'_> {
-    let always = [(vec!["cluster", "name"], CLUSTER), (vec!["random"], RANDOM)];
-    always.into_iter().chain(own.map(|own| (own.to_vec(), OWN))).collect()
+pub(super) fn known(examples: Examples<'_>) -> Known<'_> {
+    let always =
+        [(vec!["cluster", "name"], CLUSTER.to_owned()), (vec!["random"], examples.random.to_owned())];
+    let own = examples.own.map(|own| (own.to_vec(), OWN.to_owned()));
+    let index = examples.index.map(|index| (vec!["index"], index.to_string()));
+    always.into_iter().chain(own).chain(index).collect()
 }
 
 /// Returns the variables of a template as an object.
-pub(super) fn data(own: Option<[&str; 2]>) -> Value {
-    let mut data = json!({"cluster": {"name": CLUSTER}, "random": RANDOM});
-    if let (Some([part, name]), Some(fields)) = (own, data.as_object_mut()) {
+pub(super) fn data(examples: Examples<'_>) -> Value {
+    let mut data = json!({"cluster": {"name": CLUSTER}, "random": examples.random});
+    if let (Some([part, name]), Some(fields)) = (examples.own, data.as_object_mut()) {
         fields.insert(part.to_owned(), json!({name: OWN}));
+    }
+    if let (Some(index), Some(fields)) = (examples.index, data.as_object_mut()) {
+        fields.insert("index".to_owned(), json!(index));
     }
     data
 }
@@ -80,5 +94,5 @@ fn look_up(field: &str, has_arguments: bool, known: &Known<'_>) -> Result<String
     }
     // A value with fields would print as a map, which is no valid name.
     let found = known.iter().find(|(path, _)| *path == names);
-    Ok(found.map_or("map[]", |(_, example)| *example).to_owned())
+    Ok(found.map_or("map[]", |(_, example)| example.as_str()).to_owned())
 }
