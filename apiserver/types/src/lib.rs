@@ -38,6 +38,7 @@ mod machine_pool;
 mod machine_set;
 pub mod maintenance_window;
 mod network;
+pub mod node_labels;
 mod object;
 mod openstack_cluster;
 mod openstack_cluster_identity;

@@ -1,9 +1,10 @@
-//! Settings of rollouts and remediations that upstream does not have: annotations of Clusters, MachineDeployments and
-//! MachineSets. The server validates them, and the controllers read them with the same functions.
+//! Settings of rollouts, remediations and deletions that upstream does not have: annotations of Clusters,
+//! MachineDeployments and MachineSets. The server validates them, and the controllers read them with the same functions.
 
 use k8s_openapi::jiff::SignedDuration;
 
 use crate::maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow};
+use crate::node_labels::{NODE_LABELS, NodeLabels};
 use crate::shared::IntOrString;
 
 /// Annotation of a Cluster, and of a MachineSet without a MachineDeployment, with the maximum number of remediations in
@@ -35,6 +36,14 @@ pub const PROGRESS: &str = "capstan.dev/progress";
 /// Annotation of a MachineDeployment or KubeadmControlPlane with the policy of its rollouts, a [`RolloutPolicy`]. Absent:
 /// `Replace`.
 pub const ROLLOUT_POLICY: &str = "capstan.dev/rollout-policy";
+
+/// Annotation of a Cluster with the time limit of a drain, e.g. `30m`, for the deletion of its Machines that have no
+/// `spec.deletion.nodeDrainTimeoutSeconds`. 0 and absent: no limit.
+pub const NODE_DRAIN_TIMEOUT: &str = "capstan.dev/node-drain-timeout";
+
+/// Annotation of a Cluster with the time limit of the wait for volumes, e.g. `10m`, for the deletion of its Machines that
+/// have no `spec.deletion.nodeVolumeDetachTimeoutSeconds`. 0 and absent: no limit.
+pub const NODE_VOLUME_DETACH_TIMEOUT: &str = "capstan.dev/node-volume-detach-timeout";
 
 /// Policy of rollouts: how Machines become up to date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +89,14 @@ pub fn period(text: &str) -> Option<SignedDuration> {
     text.parse().ok().filter(|period: &SignedDuration| !period.is_negative())
 }
 
+/// Returns the value of [`NODE_DRAIN_TIMEOUT`] or [`NODE_VOLUME_DETACH_TIMEOUT`] in seconds, rounded up, or `None` if it is
+/// no duration, or a negative one.
+#[must_use]
+pub fn timeout_seconds(text: &str) -> Option<i64> {
+    let period = period(text)?;
+    Some(period.as_secs().saturating_add(i64::from(period.subsec_nanos() > 0)))
+}
+
 /// Returns the value of [`PROGRESS_DEADLINE`], or `None` if it is no duration of at least `1m`.
 #[must_use]
 pub fn deadline(text: &str) -> Option<SignedDuration> {
@@ -106,9 +123,10 @@ pub fn setting_problem(key: &str, value: &str) -> Option<String> {
             (max_in_flight(value).is_some(), "must be a number or a percentage, such as \"2\" or \"20%\"")
         }
         REMEDIATION_MAX_RETRY => (max_retry(value).is_some(), "must be a number, such as \"3\""),
-        REMEDIATION_RETRY_PERIOD | REMEDIATION_MIN_HEALTHY_PERIOD => {
-            (period(value).is_some(), "must be a duration, such as \"10m\"")
-        }
+        REMEDIATION_RETRY_PERIOD
+        | REMEDIATION_MIN_HEALTHY_PERIOD
+        | NODE_DRAIN_TIMEOUT
+        | NODE_VOLUME_DETACH_TIMEOUT => (period(value).is_some(), "must be a duration, such as \"10m\""),
         PROGRESS_DEADLINE => {
             (deadline(value).is_some(), "must be a duration of at least 1m, such as \"30m\"")
         }
@@ -118,6 +136,7 @@ pub fn setting_problem(key: &str, value: &str) -> Option<String> {
             "must be \"Replace\", \"InPlaceThenReplace\" or \"InPlaceOnly\"",
         ),
         MAINTENANCE_WINDOW => return MaintenanceWindow::parse(value).err(),
+        NODE_LABELS => return NodeLabels::parse(value).err(),
         _ => return None,
     };
     (!is_usable).then(|| problem.to_owned())
@@ -143,6 +162,9 @@ mod tests {
             (REMEDIATION_MAX_RETRY, vec!["0", "3"], vec!["", "-1", "1.5", "3x", "99999999999"]),
             (REMEDIATION_RETRY_PERIOD, vec!["0s", "90s", "1h30m"], vec!["", "10", "-5m", "soon"]),
             (REMEDIATION_MIN_HEALTHY_PERIOD, vec!["1h"], vec!["hour"]),
+            (NODE_DRAIN_TIMEOUT, vec!["0s", "30m"], vec!["", "600", "-1m"]),
+            (NODE_VOLUME_DETACH_TIMEOUT, vec!["10m"], vec!["never"]),
+            (NODE_LABELS, vec!["team", "a,example.org/*"], vec!["", "a b"]),
             (PROGRESS_DEADLINE, vec!["1m", "30m", "48h"], vec!["59s", "0s", "-1h", "30", ""]),
             (ON_DEADLINE, vec!["pause"], vec!["", "Pause", "delete"]),
             (
@@ -169,5 +191,7 @@ mod tests {
         assert_eq!(max_in_flight("7"), Some(IntOrString::Int(7)));
         assert_eq!(max_in_flight("07%"), Some(IntOrString::String("7%".to_owned())));
         assert_eq!(period("1h30m"), Some(SignedDuration::from_mins(90)));
+        let seconds = ["0s", "2m", "1500ms", "-1s"].map(timeout_seconds);
+        assert_eq!(seconds, [Some(0), Some(120), Some(2), None]);
     }
 }

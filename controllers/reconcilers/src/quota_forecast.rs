@@ -17,6 +17,7 @@ use serde_json::json;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
+use crate::aggregate::one_line;
 use crate::object_refs::is_of;
 use crate::openstack_machine::{quota_needs, resolve};
 use crate::openstack_machine_template;
@@ -62,10 +63,14 @@ struct Project {
 /// Credentials, and their project, or the error. For people.
 type Known = (OpenStackIdentityReference, Result<Project, String>);
 
+/// Credentials, a service beside Nova, and the quotas of the project there.
+type Further = (OpenStackIdentityReference, QuotaService, Vec<Quota>);
+
 /// Forecaster of one plan, whose objects are all in one namespace. It reads the quotas of a project once.
 #[derive(Debug, Default)]
 pub(crate) struct Forecaster {
     projects: Mutex<Vec<Known>>,
+    further: Mutex<Vec<Further>>,
     /// End of the reads, which begin with the first forecast.
     end: OnceLock<Instant>,
 }
@@ -96,8 +101,33 @@ impl Forecaster {
         let flavor = resolve::flavor(&project.cloud, &template.spec.template.spec.flavor);
         let flavor = timeout_at(end, flavor).await.map_err(|_| SILENT.to_owned())?;
         let flavor = flavor.map_err(|error| text(&error))?;
-        let needs = quota_needs::of_server(&flavor);
-        Ok(forecast(&needs, &project.quotas, project.cloud.project(), (surge.replicas, surge.most)))
+        let needs = quota_needs::of_template(&template, &flavor);
+        let quotas = self.quotas(&project, &identity, &needs, end).await;
+        Ok(forecast(&needs, &quotas, project.cloud.project(), (surge.replicas, surge.most)))
+    }
+
+    /// Returns the quotas of all services that some needs concern, each service read once. One that does not show its
+    /// quotas limits nothing, except Nova, without which there is no project.
+    async fn quotas(
+        &self,
+        project: &Project,
+        identity: &OpenStackIdentityReference,
+        needs: &Needs,
+        end: Instant,
+    ) -> Vec<Quota> {
+        let mut quotas = project.quotas.clone();
+        let mut known = self.further.lock().await;
+        for service in needs.services().into_iter().filter(|service| *service != QuotaService::Compute) {
+            if let Some((_, _, found)) = known.iter().find(|(of, it, _)| of == identity && *it == service) {
+                quotas.extend(found.iter().cloned());
+                continue;
+            }
+            let read = timeout_at(end, project.cloud.quotas(service)).await;
+            let read = read.ok().and_then(Result::ok).unwrap_or_default();
+            quotas.extend(read.iter().cloned());
+            known.push((identity.clone(), service, read));
+        }
+        quotas
     }
 
     /// Connects to the project of some credentials, once for each.
@@ -152,7 +182,7 @@ fn text(error: &ReconcileError) -> String {
         ReconcileError::Api(kube::Error::Api(status)) => status.message.clone(),
         other => other.to_string(),
     };
-    text.replace('\n', " ")
+    one_line(&text)
 }
 
 /// Compares the Machines of a rollout with the limits of a project, whatever else is in use there. Pure.
@@ -204,6 +234,13 @@ mod tests {
         let alone = of(&quotas(-1, 4), (5, 1)).line.unwrap();
         assert!(alone.starts_with("spec.replicas 5 can never fit the quota: "), "{alone}");
         assert!(alone.contains("5 of this size need 5 instances, which never fit into 4"), "{alone}");
+        let mut with_volumes = needs.clone();
+        with_volumes.add(QuotaService::Volume, "per_volume_gigabytes", 100, "spec.rootVolume");
+        let largest = Quota { resource: "per_volume_gigabytes".to_owned(), limit: 100, used: 0 };
+        let of_volumes = |limit| forecast(&with_volumes, &[Quota { limit, ..largest.clone() }], "p", (5, 1));
+        assert_eq!(of_volumes(100), fits, "it limits each volume, and not all of them");
+        let line = of_volumes(99).line.unwrap();
+        assert!(line.contains("each needs 100 per_volume_gigabytes, which never fit into 99"), "{line}");
         let unnamed = forecast(&needs, &quotas(0, 0), "", (1, 1)).line.unwrap();
         assert!(unnamed.contains("quota: 1 of this size need"), "{unnamed}");
     }

@@ -7,6 +7,8 @@ use apiserver_machinery::related::ObjectReader;
 use apiserver_machinery::status::ApiResult;
 use serde_json::{Value, json};
 
+use crate::rules::json_fields::{get, items};
+
 /// Label of all objects of a cluster with its name.
 pub(crate) const CLUSTER: &str = "cluster.x-k8s.io/cluster-name";
 
@@ -20,11 +22,27 @@ pub(crate) fn grows(spec: &Value, before: Option<&Value>) -> bool {
     counts.is_some_and(|(now, then)| now > then)
 }
 
-/// Returns the warning if a machine of the cluster waits for quota.
+/// Returns the path of the first number of replicas in the topology of a Cluster that is larger than before.
+pub(crate) fn growth(new: &Value, old: &Value) -> Option<String> {
+    let control_plane = "spec.topology.controlPlane";
+    if get(new, control_plane).is_some_and(|spec| grows(spec, get(old, control_plane))) {
+        return Some(format!("{control_plane}.replicas"));
+    }
+    let deployments = "spec.topology.workers.machineDeployments";
+    let before = |name: Option<&Value>| {
+        items(old, deployments).map(|(_, spec)| spec).find(|spec| name.is_some() && spec.get("name") == name)
+    };
+    let mut all = items(new, deployments);
+    let (index, _) = all.find(|(_, spec)| grows(spec, before(spec.get("name"))))?;
+    Some(format!("{deployments}[{index}].replicas"))
+}
+
+/// Returns the warning about more replicas at the path `field` if a machine of the cluster waits for quota.
 ///
 /// # Errors
 /// 503 if the related objects cannot be read.
 pub(crate) async fn warning(
+    field: &str,
     namespace: &str,
     cluster: &str,
     others: &dyn ObjectReader,
@@ -39,9 +57,7 @@ pub(crate) async fn warning(
         .filter(of_cluster)
         .find_map(|machine| Some((object::name(machine), shortage(machine)?)));
     Ok(waits.map(|(name, message)| {
-        format!(
-            "spec.replicas: more Machines have to wait for quota, as OpenStackMachine {name} does: {message}"
-        )
+        format!("{field}: more Machines have to wait for quota, as OpenStackMachine {name} does: {message}")
     }))
 }
 
@@ -56,13 +72,14 @@ fn shortage(machine: &Value) -> Option<&str> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use async_trait::async_trait;
 
     use super::*;
 
+    /// Objects with one machine of cluster `c`, whose server is absent for this reason.
     #[derive(Debug)]
-    struct World(&'static str);
+    pub(crate) struct World(pub(crate) &'static str);
 
     #[async_trait]
     impl ObjectReader for World {
@@ -82,10 +99,32 @@ mod tests {
 
     #[tokio::test]
     async fn r15_4_a_request_for_more_machines_is_warned_of_while_one_waits_for_quota() {
-        let warned = warning("n", "c", &World(EXCEEDED)).await.unwrap().unwrap();
+        let field = "spec.replicas";
+        let warned = warning(field, "n", "c", &World(EXCEEDED)).await.unwrap().unwrap();
+        assert!(warned.starts_with("spec.replicas: more Machines"), "{warned}");
         assert!(warned.ends_with("as OpenStackMachine m does: needs 3 cores, 2 left of 40"), "{warned}");
-        assert_eq!(warning("n", "other", &World(EXCEEDED)).await.unwrap(), None);
-        assert_eq!(warning("n", "c", &World("Building")).await.unwrap(), None);
+        assert_eq!(warning(field, "n", "other", &World(EXCEEDED)).await.unwrap(), None);
+        assert_eq!(warning(field, "n", "c", &World("Building")).await.unwrap(), None);
+    }
+
+    #[test]
+    fn r15_4_a_topology_that_grows_is_found_with_the_path_of_its_replicas() {
+        let cluster = |control_plane: i32, workers: &[(&str, i32)]| {
+            let workers: Vec<Value> =
+                workers.iter().map(|(name, count)| json!({"name": name, "replicas": count})).collect();
+            json!({"spec": {"topology": {"controlPlane": {"replicas": control_plane},
+                "workers": {"machineDeployments": workers}}}})
+        };
+        let old = cluster(1, &[("a", 2), ("b", 2)]);
+        for (new, expected) in [
+            (cluster(1, &[("a", 2), ("b", 2)]), None),
+            (cluster(3, &[("a", 2)]), Some("spec.topology.controlPlane.replicas")),
+            (cluster(1, &[("b", 3)]), Some("spec.topology.workers.machineDeployments[0].replicas")),
+            (cluster(1, &[("new", 9), ("a", 1)]), None),
+            (json!({"spec": {}}), None),
+        ] {
+            assert_eq!(growth(&new, &old).as_deref(), expected, "{new}");
+        }
     }
 
     #[test]

@@ -1,17 +1,25 @@
-//! Validation of settings in annotations: of remediations, of maintenance windows, and of rollouts.
+//! Validation of settings in annotations: of remediations, maintenance windows, rollouts, deletions and Nodes.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use apiserver_types::maintenance_window::MAINTENANCE_WINDOW;
+use apiserver_types::node_labels::NODE_LABELS;
 use apiserver_types::rollout_settings::{
-    ON_DEADLINE, PROGRESS_DEADLINE, REMEDIATION_MAX_IN_FLIGHT, REMEDIATION_MAX_RETRY,
-    REMEDIATION_MIN_HEALTHY_PERIOD, REMEDIATION_RETRY_PERIOD, ROLLOUT_POLICY, setting_problem,
+    NODE_DRAIN_TIMEOUT, NODE_VOLUME_DETACH_TIMEOUT, ON_DEADLINE, PROGRESS_DEADLINE,
+    REMEDIATION_MAX_IN_FLIGHT, REMEDIATION_MAX_RETRY, REMEDIATION_MIN_HEALTHY_PERIOD,
+    REMEDIATION_RETRY_PERIOD, ROLLOUT_POLICY, setting_problem,
 };
 use serde_json::{Value, json};
 
 use crate::rules::json_fields::annotation;
 
 /// Settings of a Cluster.
-pub(crate) const OF_CLUSTERS: &[&str] = &[REMEDIATION_MAX_IN_FLIGHT, MAINTENANCE_WINDOW];
+pub(crate) const OF_CLUSTERS: &[&str] = &[
+    REMEDIATION_MAX_IN_FLIGHT,
+    MAINTENANCE_WINDOW,
+    NODE_DRAIN_TIMEOUT,
+    NODE_VOLUME_DETACH_TIMEOUT,
+    NODE_LABELS,
+];
 
 /// Settings of a KubeadmControlPlane.
 pub(crate) const OF_CONTROL_PLANES: &[&str] = &[MAINTENANCE_WINDOW, ROLLOUT_POLICY];
@@ -91,6 +99,17 @@ mod tests {
         let errors = found(&window, None);
         assert!(errors[0].ends_with("hour \"25\" is not within 0 to 23"), "{errors:?}");
         assert_eq!(found(&object(ROLLOUT_POLICY, "InPlace"), None).len(), 1);
+    }
+
+    #[test]
+    fn a_cluster_has_the_settings_of_deletions_and_nodes() {
+        for (key, bad) in
+            [(NODE_DRAIN_TIMEOUT, "600"), (NODE_VOLUME_DETACH_TIMEOUT, "never"), (NODE_LABELS, "a b")]
+        {
+            let mut errors = Vec::new();
+            validate(&object(key, bad), None, OF_CLUSTERS, &mut errors);
+            assert_eq!(errors.len(), 1, "{key}: {errors:?}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::etcd_projection::Member;
 use super::observe::Observed;
 use super::replica::Replica;
 use super::surplus::{JOINS, started};
+use crate::aggregate::one_line;
 
 /// Condition of an infrastructure object: what the console of the server says about the bootstrap.
 const BOOTSTRAP: &str = "BootstrapSucceeded";
@@ -56,10 +57,6 @@ fn with_cause(text: &str, condition: Option<&Condition>) -> String {
         Some(cause) => format!("{text}: {}", one_line(cause)),
         None => text.to_owned(),
     }
-}
-
-fn one_line(text: &str) -> String {
-    text.replace('\n', " ")
 }
 
 fn of_member(replica: &Replica, members: &[Member]) -> String {

@@ -9,7 +9,7 @@ use super::outdated::timestamp;
 use super::remediation::OWNER_REMEDIATED;
 use super::replica::{Replica, desired_replicas};
 use super::report::Outcome;
-use crate::aggregate::{NAMES, list_names, plural};
+use crate::aggregate::{NAMES, list_names, one_line, plural};
 
 /// Time after which the deletion of a Machine is reported. Upstream's.
 const SLOW: SignedDuration = SignedDuration::from_mins(15);
@@ -25,9 +25,13 @@ pub(super) fn remediating(observed: &Observed, now: &Time) -> Condition {
     if asked.is_empty() {
         let unhealthy = observed.replicas.iter().filter(|it| it.fails("HealthCheckSucceeded"));
         let names: Vec<String> = unhealthy.map(Replica::name).collect();
+        let verb = if names.len() == 1 { "is" } else { "are" };
         let message = match names.is_empty() {
             true => String::new(),
-            false => format!("* {} not healthy, not to be remediated by KubeadmControlPlane", listed(&names)),
+            false => {
+                let list = listed(&names);
+                format!("* {list} {verb} not healthy (not to be remediated by KubeadmControlPlane)")
+            }
         };
         return new(kind, ConditionStatus::False, "NotRemediating", &message, now);
     }
@@ -145,7 +149,7 @@ fn slow_deletions(replicas: &[Replica], now: &Time) -> Vec<String> {
     let reason = |it: &Replica| {
         let conditions = it.machine.status.as_ref().and_then(|status| status.conditions.as_deref());
         let deleting = condition(conditions.unwrap_or_default(), "Deleting");
-        let reason = deleting.map(|it| it.message.replace('\n', " ")).unwrap_or_default();
+        let reason = deleting.map(|it| one_line(&it.message)).unwrap_or_default();
         format!("* Machine {} is in deletion since more than 15m: {reason}", it.name())
     };
     replicas.iter().filter(is_slow).map(reason).collect()
@@ -258,7 +262,8 @@ mod tests {
         let mut unhealthy = healthy("a", 1);
         set(&mut unhealthy, "HealthCheckSucceeded", ConditionStatus::False);
         let found = remediating(&observed(vec![unhealthy.clone()]), &now);
-        assert_eq!(found.status, ConditionStatus::False);
+        let text = "* Machine a is not healthy (not to be remediated by KubeadmControlPlane)";
+        assert_eq!((found.status, found.message.as_str()), (ConditionStatus::False, text));
         set(&mut unhealthy, "OwnerRemediated", ConditionStatus::False);
         let mut other = unhealthy.clone();
         other.machine.metadata.name = Some("b".to_owned());

@@ -4,8 +4,9 @@ use apiserver_types::{Condition, ConditionStatus, KubeadmConfig, Machine, OpenSt
 use kube::ResourceExt;
 
 use super::decide::{Stage, Step};
-use super::deletion;
 use super::observe::{Observed, Outcome, is_bootstrapped};
+use super::time_limits::TimeLimit;
+use super::{deletion, time_limits};
 use crate::machine_labels::UPDATING;
 use crate::object_refs::{is_of, unknown_kind};
 use crate::{pre_terminate, summary};
@@ -118,11 +119,11 @@ pub(super) fn deleting(machine: &Machine, observed: &Observed, step: &Step, now:
             (pre_terminate::REASON, format!("Waiting for pre-terminate hooks to succeed (hooks: {hooks})"))
         }
         Step::Wait(Stage::Drain, outcome) => {
-            ("DrainingNode", text("Error draining Node", outcome, &limit(machine, Stage::Drain)))
+            ("DrainingNode", text("Error draining Node", outcome, &limit(machine, observed, Stage::Drain)))
         }
         Step::Wait(stage, outcome) => {
             let attempt = "Error waiting for the Node's volumes to be detached";
-            ("WaitingForVolumeDetach", text(attempt, outcome, &limit(machine, *stage)))
+            ("WaitingForVolumeDetach", text(attempt, outcome, &limit(machine, observed, *stage)))
         }
         Step::DeleteInfrastructure => {
             (infrastructure, "Waiting for OpenStackMachine to be deleted".to_owned())
@@ -142,19 +143,16 @@ pub(super) fn deleting(machine: &Machine, observed: &Observed, step: &Step, now:
 }
 
 /// Describes how long a stage that fails has lasted, and the setting that ends it.
-fn limit(machine: &Machine, stage: Stage) -> String {
-    let deletion = machine.spec.deletion.as_ref();
-    let (field, seconds) = match stage {
-        Stage::Drain => ("nodeDrainTimeoutSeconds", deletion.and_then(|it| it.node_drain_timeout_seconds)),
-        _ => {
-            ("nodeVolumeDetachTimeoutSeconds", deletion.and_then(|it| it.node_volume_detach_timeout_seconds))
-        }
-    };
+fn limit(machine: &Machine, observed: &Observed, stage: Stage) -> String {
+    let TimeLimit { seconds, setting } = time_limits::of(machine, observed, stage);
     let since = deletion::started(machine, stage).map(|at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
     let since = since.map(|at| format!(" (started at {at})")).unwrap_or_default();
-    match seconds.filter(|seconds| *seconds > 0) {
-        Some(seconds) => format!("{since}. The Machine goes on after {seconds} s, by spec.deletion.{field}"),
-        None => format!("{since}. This has no time limit, spec.deletion.{field} of the Machine sets one"),
+    match seconds {
+        Some(seconds) => format!("{since}. The Machine goes on after {seconds} s, by {setting}"),
+        // A Machine's own field wins over an annotation of the Cluster, so that it always sets one.
+        None => {
+            format!("{since}. This has no time limit, {} of the Machine sets one", time_limits::field(stage))
+        }
     }
 }
 

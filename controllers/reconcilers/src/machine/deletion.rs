@@ -7,6 +7,7 @@ use kube::{Resource, ResourceExt};
 use super::decide::{Stage, Step};
 use super::node::NodeObservation;
 use super::observe::{Observed, Outcome};
+use super::time_limits;
 use crate::deletion_timeouts::NODE_DELETION_TIMEOUT;
 use crate::ownership::{self, Adoption};
 
@@ -17,10 +18,10 @@ pub(super) const PRE_DRAIN: &str = "pre-drain.delete.hook.machine.cluster.x-k8s.
 pub(super) const PRE_TERMINATE: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io";
 
 /// Annotation that skips the drain.
-const NO_DRAIN: &str = "machine.cluster.x-k8s.io/exclude-node-draining";
+pub(super) const NO_DRAIN: &str = "machine.cluster.x-k8s.io/exclude-node-draining";
 
 /// Annotation that skips the wait for volumes.
-const NO_VOLUMES: &str = "machine.cluster.x-k8s.io/exclude-wait-for-node-volume-detach";
+pub(super) const NO_VOLUMES: &str = "machine.cluster.x-k8s.io/exclude-wait-for-node-volume-detach";
 
 /// Decides on the next step. Every pass starts at the top, so each step may be repeated.
 pub(super) fn next_step(machine: &Machine, observed: &Observed) -> Step {
@@ -81,25 +82,19 @@ pub(super) fn node_name(machine: &Machine, observed: &Observed) -> Option<String
 }
 
 fn drains(machine: &Machine, observed: &Observed) -> bool {
-    let timeout = machine.spec.deletion.as_ref().and_then(|it| it.node_drain_timeout_seconds);
-    !machine.annotations().contains_key(NO_DRAIN) && still(machine, observed, Stage::Drain, timeout)
+    !machine.annotations().contains_key(NO_DRAIN) && still(machine, observed, Stage::Drain)
 }
 
 fn waits_for_volumes(machine: &Machine, observed: &Observed) -> bool {
-    let timeout = machine.spec.deletion.as_ref().and_then(|it| it.node_volume_detach_timeout_seconds);
-    !machine.annotations().contains_key(NO_VOLUMES) && still(machine, observed, Stage::Volumes, timeout)
+    !machine.annotations().contains_key(NO_VOLUMES) && still(machine, observed, Stage::Volumes)
 }
 
 /// Reports whether a stage is not over for good: by its timeout, or because the deletion is past it already.
-fn still(machine: &Machine, observed: &Observed, stage: Stage, timeout: Option<i32>) -> bool {
+fn still(machine: &Machine, observed: &Observed, stage: Stage) -> bool {
     let server_remains =
         observed.infrastructure.as_ref().is_some_and(|it| it.metadata.deletion_timestamp.is_none());
     let past = started(machine, Stage::PreTerminateHook).is_some();
-    let in_time = match (timeout.filter(|seconds| *seconds > 0), started(machine, stage)) {
-        (Some(seconds), Some(since)) => observed.now.duration_since(since).as_secs() < i64::from(seconds),
-        _ => true,
-    };
-    server_remains && !past && in_time
+    server_remains && !past && !time_limits::is_over(machine, observed, stage)
 }
 
 /// Returns the time at which a stage of the deletion began.

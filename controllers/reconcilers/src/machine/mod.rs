@@ -19,6 +19,7 @@ mod ready;
 mod report;
 #[cfg(test)]
 mod tests;
+mod time_limits;
 mod turns;
 mod up_to_date;
 mod watch;
@@ -185,6 +186,9 @@ impl MachineReconciler {
         let before = machine.status.as_ref().and_then(|status| status.phase);
         let after = new.status.as_ref().and_then(|status| status.phase);
         let written = write_status(api, &machine, &new).await?;
+        if let Some((reason, message)) = time_limits::given_up(&machine, observed, step) {
+            self.context.events.record(&written, Severity::Warning, reason, &message).await;
+        }
         if let Some(phase) = after.filter(|phase| Some(*phase) != before) {
             let message = format!("Machine is {phase:?}");
             self.context.events.record(&written, Severity::Normal, &format!("{phase:?}"), &message).await;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use apiserver_types::node_labels::{NODE_LABELS, NodeLabels};
 use apiserver_types::{Machine, MachineTaint, TaintPropagation};
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::ResourceExt;
@@ -37,8 +38,10 @@ const CONSTANT: [&str; 5] = [
 /// Returns the merge patch that brings a Node to what its Machine wants; `None` if the Node has it.
 pub(super) fn patch(machine: &Machine, observed: &Observed, node: &Node) -> Option<Value> {
     let settings = &observed.settings;
-    let mut labels =
-        passed_on(machine.labels(), |key| label_is_passed_on(key) || settings.node_labels.matches(key));
+    let listed = listed(observed);
+    let mut labels = passed_on(machine.labels(), |key| {
+        label_is_passed_on(key) || listed.matches(key) || settings.node_labels.matches(key)
+    });
     if is_interruptible(machine, observed) {
         labels.insert(INTERRUPTIBLE.to_owned(), String::new());
     }
@@ -67,6 +70,12 @@ pub(super) fn patch(machine: &Machine, observed: &Observed, node: &Node) -> Opti
         patch["spec"] = json!({ "taints": taints });
     }
     Some(patch)
+}
+
+/// Returns the labels that the Cluster lists for its Nodes. A list that cannot be used counts as absent.
+fn listed(observed: &Observed) -> NodeLabels {
+    let list = observed.cluster.as_ref().and_then(|cluster| cluster.annotations().get(NODE_LABELS));
+    list.and_then(|list| NodeLabels::parse(list).ok()).unwrap_or_default()
 }
 
 /// Reports whether the cloud may stop the server at any time: its flavor says so, or the Machine has the label. The API
@@ -214,7 +223,7 @@ fn is_outdated(observed: &Observed) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use apiserver_types::{MachineSpec, OpenStackMachine, TaintEffect};
+    use apiserver_types::{Cluster, ClusterSpec, MachineSpec, OpenStackMachine, TaintEffect};
     use controllers_runtime::{ControllerSettings, Patterns};
 
     use super::*;
@@ -306,6 +315,23 @@ mod tests {
         let reset = applied(&labelled, &patch(&machine, &observed, &labelled).unwrap());
         assert!(!reset.labels().contains_key("team"), "without the expression it is removed");
         assert!(!reset.annotations().contains_key("example.org/rack"));
+    }
+
+    #[test]
+    fn labels_that_the_cluster_lists_are_passed_on_until_it_lists_them_no_more() {
+        let with_list = |list: &str| {
+            let mut cluster = Cluster::new("c", ClusterSpec::default());
+            cluster.annotations_mut().insert(NODE_LABELS.to_owned(), list.to_owned());
+            Observed { cluster: Some(cluster), ..Observed::default() }
+        };
+        let (machine, bare, observed) = (machine(), node(&[]), with_list("team"));
+        let labelled = applied(&bare, &patch(&machine, &observed, &bare).unwrap());
+        assert!(labelled.labels().contains_key("team"), "{:?}", labelled.labels());
+        assert!(!labelled.labels().contains_key("anode.cluster.x-k8s.io/x"));
+        assert_eq!(patch(&machine, &observed, &labelled), None);
+        let other = with_list("rack");
+        let reset = applied(&labelled, &patch(&machine, &other, &labelled).unwrap());
+        assert!(!reset.labels().contains_key("team"), "{:?}", reset.labels());
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use apiserver_types::node_labels::NODE_LABELS;
 use apiserver_types::{
     BOOTSTRAP_REVISION, Cluster, INFRASTRUCTURE_REVISION, KubeadmConfig, Machine, MachineDeployment,
-    MachineOperation, MachineSet, OpenStackMachine,
+    MachineOperation, MachineSet, MachineStatus, OpenStackMachine,
 };
 use controllers_runtime::{ControllerContext, ReconcileLoop};
 use controllers_workload::WorkloadChange;
@@ -38,8 +39,8 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
 
 fn triggers(context: &ControllerContext, updates: &Arc<Updates>) -> ReconcileLoop<Machine> {
     let client = context.client.clone();
-    let controller =
-        ReconcileLoop::new(Api::<Machine>::all(client.clone()), CONCURRENCY, &context.queues, "machine");
+    let machines = Api::<Machine>::all(client.clone());
+    let controller = ReconcileLoop::reduced(machines, CONCURRENCY, &context.queues, "machine", reduce);
     let known = controller.store();
     let of_infrastructure = move |infrastructure: OpenStackMachine| {
         let name = infrastructure.name_any();
@@ -74,9 +75,10 @@ fn triggers(context: &ControllerContext, updates: &Arc<Updates>) -> ReconcileLoo
     };
     let (known, predicate) = (controller.store(), ChangePredicate::default());
     let of_cluster = move |cluster: Cluster| {
-        // A Cluster's status is computed from its Machines'; they need only its spec and its milestones.
+        // A Cluster's status is computed from its Machines'; they need only its spec and its milestones, and the list of
+        // labels for their Nodes.
         let milestones = cluster.status.as_ref().and_then(|status| status.initialization.clone());
-        if !predicate.is_new_with(&cluster, &milestones) {
+        if !predicate.is_new_with(&cluster, &(milestones, cluster.annotations().get(NODE_LABELS))) {
             return Vec::new();
         }
         let name = cluster.name_any();
@@ -101,6 +103,13 @@ fn triggers(context: &ControllerContext, updates: &Arc<Updates>) -> ReconcileLoo
         })
 }
 
+/// Leaves the part of a Machine that the watches read. A pass reads the Machine from the API, and most of it is status.
+fn reduce(machine: &mut Machine) {
+    let node_ref = machine.status.take().and_then(|status| status.node_ref);
+    machine.status =
+        node_ref.map(|node_ref| MachineStatus { node_ref: Some(node_ref), ..MachineStatus::default() });
+}
+
 /// Returns the Machines that a change in a workload cluster concerns; without a change, all: some were missed.
 fn of_workload(known: &Store<Machine>, change: Option<&WorkloadChange>) -> Vec<ObjectRef<Machine>> {
     let machines = known.state();
@@ -123,4 +132,62 @@ fn of_workload(known: &Store<Machine>, change: Option<&WorkloadChange>) -> Vec<O
         .filter(|machine| concerns(machine))
         .map(|machine| ObjectRef::from_obj(&**machine))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use controllers_workload::ClusterKey;
+    use kube::runtime::{reflector, watcher};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_reduced_machine_is_found_by_its_node_and_its_cluster() {
+        let object = json!({
+            "metadata": {"name": "m", "namespace": "ns", "labels": {"cluster.x-k8s.io/cluster-name": "blue"}},
+            "spec": {"clusterName": "blue", "bootstrap": {}, "providerID": "openstack:///1",
+                "infrastructureRef": {"apiGroup": "g", "kind": "K", "name": "m"}},
+            "status": {"nodeRef": {"name": "node"}, "phase": "Running", "conditions": [{"type": "Ready",
+                "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-11-26T10:00:00Z"}]},
+        });
+        let mut machine: Machine = serde_json::from_value(object).unwrap();
+        let before = machine.clone();
+        reduce(&mut machine);
+        let status = machine.status.clone().unwrap();
+        assert_eq!((status.conditions, status.phase), (None, None));
+        assert_eq!((&machine.metadata, &machine.spec), (&before.metadata, &before.spec));
+        let (store, mut writer) = reflector::store::<Machine>();
+        writer.apply_watcher_event(&watcher::Event::Apply(machine));
+        let key = |name: &str| ClusterKey { namespace: "ns".to_owned(), name: name.to_owned() };
+        let node = |name: &str, provider_id: Option<&str>| WorkloadChange::Node {
+            cluster: key("blue"),
+            name: name.to_owned(),
+            provider_id: provider_id.map(str::to_owned),
+        };
+        for (change, count) in [
+            (node("node", None), 1),
+            (node("other", Some("openstack:///1")), 1),
+            (node("m", None), 0),
+            (WorkloadChange::Connected(key("blue")), 1),
+            (WorkloadChange::Connected(key("red")), 0),
+        ] {
+            assert_eq!(of_workload(&store, Some(&change)).len(), count, "{change:?}");
+        }
+    }
+
+    #[test]
+    fn a_machine_without_a_node_is_found_by_its_name() {
+        let mut machine = Machine::default();
+        machine.metadata.name = Some("m".to_owned());
+        machine.metadata.namespace = Some("ns".to_owned());
+        machine.status = Some(MachineStatus::default());
+        reduce(&mut machine);
+        assert_eq!(machine.status, None);
+        let (store, mut writer) = reflector::store::<Machine>();
+        writer.apply_watcher_event(&watcher::Event::Apply(machine.clone()));
+        let cluster = super::super::node::cluster_key(&machine);
+        let change = WorkloadChange::Node { cluster, name: "m".to_owned(), provider_id: None };
+        assert_eq!(of_workload(&store, Some(&change)).len(), 1);
+    }
 }

@@ -79,7 +79,7 @@ impl Surge {
         let cloud = context.cloud(&namespace, &identity).await?;
         let listed = context.servers.at_rest(&cloud);
         let flavor = resolve::flavor(&listed, &template.spec.template.spec.flavor).await?;
-        let needs = quota_needs::of_server(&flavor);
+        let needs = quota_needs::of_template(&template, &flavor);
         let most = i64::from(deployment.spec.replicas.unwrap_or(1)).saturating_add(1);
         let shortage = self.preflight.lacks(&cloud, &needs, most).await;
         Ok(shortage.map(|text| match cloud.project() {

@@ -2,9 +2,11 @@
 
 use std::time::Instant;
 
+use apiserver_types::{Machine, OpenStackCluster, OpenStackMachine, OpenStackMachineTemplate};
 use controllers_infrastructure::{Flavor, QuotaService};
 
 use super::decide::{Desired, Observed};
+use super::desired::{self, VolumeWish};
 use crate::preflight::{Holder, Needs, Source};
 
 /// Field that has the servers of an owner in one group.
@@ -42,11 +44,25 @@ pub(crate) fn of_server(flavor: &Flavor) -> Needs {
     needs
 }
 
+/// Returns what each new machine of a template needs: its server, ports, trunks and volumes. Server groups, addresses and
+/// floating IPs depend on what exists, and are not among it. Pure.
+pub(crate) fn of_template(template: &OpenStackMachineTemplate, flavor: &Flavor) -> Needs {
+    let object = OpenStackMachine::new("", template.spec.template.spec.clone());
+    let mut needs = of_server(flavor);
+    let ports = desired::ports(&object);
+    let trunks = ports.iter().filter(|port| desired::is_trunk(&object, port)).count();
+    needs.add(QuotaService::Network, "port", number(ports.len()), "spec.ports");
+    needs.add(QuotaService::Network, "trunk", number(trunks), "spec.trunk");
+    // The zone of a volume has no quota.
+    let volumes = desired::volumes(&object, &Machine::default(), &OpenStackCluster::default());
+    add_volumes(&mut needs, volumes.iter());
+    needs
+}
+
 /// Returns what a machine needs beside what exists already. Pure.
 pub(super) fn needs(desired: &Desired, observed: &Observed, sizes: &Sizes) -> Needs {
     let mut needs = of_server(&sizes.flavor);
-    let (nova, neutron, cinder) = (QuotaService::Compute, QuotaService::Network, QuotaService::Volume);
-    let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let (nova, neutron) = (QuotaService::Compute, QuotaService::Network);
     if let Some(group) = &sizes.group {
         let holder = Holder { name: group.name.clone(), used: number(group.members), read: group.read };
         needs.add_of(holder, nova, "server_group_members", 1, group.field);
@@ -66,7 +82,15 @@ pub(super) fn needs(desired: &Desired, observed: &Observed, sizes: &Sizes) -> Ne
     let trunks = desired.ports.iter().filter(|port| port.trunk == Some(true));
     let trunks = trunks.filter(|port| !observed.trunks.contains_key(&port.name)).count();
     needs.add(neutron, "trunk", number(trunks), "spec.trunk");
-    for volume in desired.volumes.iter().filter(|volume| !observed.volumes.contains_key(&volume.name)) {
+    let missing = desired.volumes.iter().filter(|volume| !observed.volumes.contains_key(&volume.name));
+    add_volumes(&mut needs, missing);
+    needs
+}
+
+/// Adds what volumes need in Cinder.
+fn add_volumes<'a>(needs: &mut Needs, volumes: impl Iterator<Item = &'a VolumeWish>) {
+    let cinder = QuotaService::Volume;
+    for volume in volumes {
         let field = if volume.root { "spec.rootVolume" } else { "spec.additionalBlockDevices" };
         let size = i64::from(volume.size_gib);
         needs.add(cinder, "volumes", 1, field);
@@ -77,16 +101,52 @@ pub(super) fn needs(desired: &Desired, observed: &Observed, sizes: &Sizes) -> Ne
             needs.add(cinder, &format!("gigabytes_{kind}"), size, field);
         }
     }
-    needs
+}
+
+fn number(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use apiserver_types::{ResolvedFixedIp, ResolvedPortSpec};
     use controllers_infrastructure::Port;
+    use serde_json::json;
 
-    use super::super::desired::VolumeWish;
     use super::*;
+
+    #[test]
+    fn each_machine_of_a_template_needs_its_ports_trunks_and_volumes() {
+        let template: OpenStackMachineTemplate = serde_json::from_value(json!({
+            "metadata": {"name": "t"}, "spec": {"template": {"spec": {
+                "flavor": {"id": "f"}, "image": {"id": "i"}, "trunk": true,
+                "ports": [{}, {"trunk": false}],
+                "rootVolume": {"sizeGiB": 20, "type": "ssd"},
+                "additionalBlockDevices": [
+                    {"name": "etcd", "sizeGiB": 5, "storage": {"type": "Volume"}},
+                    {"name": "scratch", "sizeGiB": 50, "storage": {"type": "Local"}},
+                ],
+            }}},
+        }))
+        .unwrap();
+        let flavor = Flavor { vcpus: 2, ..Flavor::default() };
+        let found = of_template(&template, &flavor);
+        for (service, resource, amount) in [
+            (QuotaService::Compute, "instances", 1),
+            (QuotaService::Compute, "cores", 2),
+            (QuotaService::Network, "port", 2),
+            (QuotaService::Network, "trunk", 1),
+            (QuotaService::Volume, "volumes", 2),
+            (QuotaService::Volume, "gigabytes", 25),
+            (QuotaService::Volume, "per_volume_gigabytes", 20),
+            (QuotaService::Volume, "volumes_ssd", 1),
+        ] {
+            assert_eq!(found.of(service, resource), amount, "{resource}");
+        }
+        let bare = of_template(&OpenStackMachineTemplate::default(), &flavor);
+        assert_eq!(bare.of(QuotaService::Network, "port"), 1, "a machine without ports gets one");
+        assert_eq!(bare.services(), [QuotaService::Compute, QuotaService::Network]);
+    }
 
     #[test]
     fn parts_that_exist_need_no_quota() {

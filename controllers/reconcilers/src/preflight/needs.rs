@@ -53,7 +53,12 @@ impl Need {
 
     /// Returns why so many objects with this need never fit into a limit, whatever else is in use. A negative limit is none.
     pub(super) fn beyond(&self, count: i64, limit: i64) -> Option<String> {
-        let (all, unit) = (self.amount.saturating_mul(count), &self.resource);
+        let (amount, unit) = (self.amount, &self.resource);
+        if self.is_of_each() {
+            return (limit >= 0 && amount > limit)
+                .then(|| format!("each needs {amount} {unit}, which never fit into {limit}"));
+        }
+        let all = amount.saturating_mul(count);
         (limit >= 0 && all > limit)
             .then(|| format!("{count} of this size need {all} {unit}, which never fit into {limit}"))
     }
@@ -131,6 +136,15 @@ impl Needs {
         sources.sort_unstable();
         sources.dedup();
         sources
+    }
+
+    /// Returns the services whose quotas matter, each once.
+    pub(crate) fn services(&self) -> Vec<QuotaService> {
+        let service = |source: Source| match source {
+            Source::Quota(service) => Some(service),
+            Source::Addresses(_) => None,
+        };
+        self.sources().into_iter().filter_map(service).collect()
     }
 
     /// Returns the need of one resource.

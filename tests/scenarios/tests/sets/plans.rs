@@ -111,6 +111,11 @@ async fn a_plan_names_a_surge_that_never_fits_before_a_first_try_and_a_quota_tha
     );
     assert!(line.contains("3 of this size need 3 instances, which never fit into 2"), "{line}");
     assert_eq!((&never["summary"], &never["obstacles"]), (&summary([0, 0, 2, 0, 0]), &json!([])));
+    assert!(life.world.cloud.set_quota("demo", "instances", -1));
+    assert!(life.world.cloud.set_quota("demo", "port", 2));
+    let without_ports = plan(&life, to("third")).await;
+    let line = without_ports["forecasts"][0].as_str().unwrap();
+    assert!(line.contains("3 of this size need 3 port, which never fit into 2"), "{line}");
     assert_eq!(plan(&life, json!({})).await["forecasts"], json!([]), "nothing is made");
 }
 

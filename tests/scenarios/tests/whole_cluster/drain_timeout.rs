@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use apiserver_types::{Machine, MachineDeployment};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
@@ -68,6 +68,12 @@ async fn a_blocked_drain_ends_with_its_time_limit_and_not_before() {
     // The drain begins before the message is visible.
     let least = Duration::from_secs(LIMIT - 2);
     assert!(blocked.elapsed() >= least, "the drain ended after {:?}", blocked.elapsed());
+    let events: Api<Event> = Api::namespaced(world.admin(), NAMESPACE);
+    let given_up = events.list(&ListParams::default()).await.unwrap().items;
+    let given_up: Vec<&Event> =
+        given_up.iter().filter(|event| event.reason.as_deref() == Some("DrainGivenUp")).collect();
+    let texts: Vec<&str> = given_up.iter().filter_map(|event| event.message.as_deref()).collect();
+    assert!(matches!(texts[..], [text] if text.contains(&pod)), "the Event names the Pod {pod}: {texts:?}");
     observer.until_available(1, 1).await;
     term.cancel();
     running.join_all().await;

@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 
 use crate::rules::json_fields::text;
 use crate::rules::machine_template::prepare_version;
-use crate::rules::{names, plan_verb, protection, rollout_settings};
+use crate::rules::{names, plan_verb, protection, quota_shortage, rollout_settings};
 
 /// Returns the verbs of a Cluster. To add one, add its line.
 pub(crate) fn verbs() -> Vec<Arc<dyn ActionHandler>> {
@@ -86,7 +86,12 @@ impl Strategy for ClusterStrategy {
         old: Option<&Value>,
         others: &dyn ObjectReader,
     ) -> ApiResult<Verdict> {
-        class_validation::validate(new, old, others).await
+        let mut verdict = class_validation::validate(new, old, others).await?;
+        if let Some(field) = old.and_then(|old| quota_shortage::growth(new, old)) {
+            let (namespace, name) = (object::namespace(new), object::name(new));
+            verdict.warnings.extend(quota_shortage::warning(&field, namespace, name, others).await?);
+        }
+        Ok(verdict)
     }
 
     async fn refuse_deletion_with(
@@ -162,6 +167,21 @@ pub(crate) fn is_cidr(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::quota_shortage::tests::World;
+
+    #[tokio::test]
+    async fn r15_4_a_topology_that_cannot_grow_is_warned_of() {
+        let of = |replicas: i32| {
+            json!({"metadata": {"name": "c", "namespace": "n"}, "spec": {"topology": {
+                "classRef": {"name": "k"}, "version": "v1.34.1", "controlPlane": {"replicas": replicas}}}})
+        };
+        let world = World("QuotaExceeded");
+        let verdict = ClusterStrategy.validate_with(&of(3), Some(&of(1)), &world).await.unwrap();
+        let prefix = "spec.topology.controlPlane.replicas: more Machines have to wait for quota";
+        assert!(verdict.warnings.iter().any(|text| text.starts_with(prefix)), "{:?}", verdict.warnings);
+        let verdict = ClusterStrategy.validate_with(&of(1), Some(&of(3)), &world).await.unwrap();
+        assert!(verdict.warnings.iter().all(|text| !text.contains("quota")), "{:?}", verdict.warnings);
+    }
 
     #[test]
     fn a_name_must_be_a_valid_label_value() {

@@ -189,9 +189,22 @@ fn object(cluster: &Cluster, types: (&str, &str), name: &str, metadata: &Metadat
 fn infrastructure(cluster: &Cluster, template: &Template, name: &str) -> Value {
     let metadata = Metadata::at(&template.object, "/spec/template/metadata");
     let metadata = metadata.owned(&cluster.name_any(), None).cloned_from(template);
-    let spec = template.object.pointer("/spec/template/spec").cloned().unwrap_or_default();
+    let mut spec = template.object.pointer("/spec/template/spec").cloned().unwrap_or_default();
+    remove_empty_endpoint(&mut spec);
     let types = (template.resource.api_version.as_str(), template.kind_of_object());
     object(cluster, types, name, &metadata, spec)
+}
+
+/// Removes what a template has of an endpoint without content: `host: ""` and `port: 0`, as some clients write them. The
+/// endpoint of the object comes from its own controller, and the topology must not take it back.
+fn remove_empty_endpoint(spec: &mut Value) {
+    let endpoint = spec.pointer_mut("/controlPlaneEndpoint").and_then(Value::as_object_mut);
+    let Some(endpoint) = endpoint else { return };
+    endpoint.retain(|_, value| *value != json!("") && *value != json!(0));
+    let is_empty = endpoint.is_empty();
+    if let Some(fields) = spec.as_object_mut().filter(|_| is_empty) {
+        fields.remove("controlPlaneEndpoint");
+    }
 }
 
 /// Returns a template of this Cluster alone. `group` is the name of a worker group.

@@ -123,6 +123,21 @@ fn the_infrastructure_is_made_from_its_template() {
 }
 
 #[test]
+fn an_endpoint_without_content_in_a_template_does_not_take_the_real_one_away() {
+    let cluster = cluster(&topology(&json!({}), json!({})));
+    let spec_of = |endpoint: Value| {
+        let inner = json!({"spec": {"externalNetwork": "x", "controlPlaneEndpoint": endpoint}});
+        let api_version = "infrastructure.cluster.x-k8s.io/v1beta2";
+        let template = template(api_version, "OpenStackClusterTemplate", "t", &inner);
+        infrastructure(&cluster, &template, "c")["spec"].clone()
+    };
+    assert_eq!(spec_of(json!({"host": "", "port": 0})), json!({"externalNetwork": "x"}));
+    let port = json!({"externalNetwork": "x", "controlPlaneEndpoint": {"port": 443}});
+    assert_eq!(spec_of(json!({"host": "", "port": 443})), port);
+    assert_eq!(spec_of(json!({"host": "h", "port": 443}))["controlPlaneEndpoint"]["host"], "h");
+}
+
+#[test]
 fn the_control_plane_has_the_fields_of_the_topology_over_those_of_the_class() {
     let plane = json!({
         "replicas": 3, "metadata": {"labels": {"from": "topology"}}, "deletion": {"nodeDrainTimeoutSeconds": 0},
