@@ -1,4 +1,4 @@
-//! Addresses in CIDRs.
+//! Addresses in CIDRs, and their notations.
 
 use std::net::IpAddr;
 
@@ -13,6 +13,14 @@ pub(crate) fn contains(cidr: &str, address: IpAddr) -> bool {
             same_prefix(network.to_bits(), address.to_bits(), 128, length)
         }
         _ => false,
+    }
+}
+
+/// Returns true if two texts are the same address, of which IPv6 has several notations. Other texts must be equal.
+pub(crate) fn same_address(one: &str, other: &str) -> bool {
+    match (one.parse::<IpAddr>(), other.parse::<IpAddr>()) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => one == other,
     }
 }
 
@@ -77,6 +85,12 @@ mod tests {
         ));
         assert!(!same_ranges(&one, &of(&[("10.0.0.10", "10.0.0.20")])));
         assert!(!same_ranges(&one, &of(&[("nonsense", "10.0.0.20")])));
+    }
+
+    #[test]
+    fn notations_of_an_address_are_the_same() {
+        assert!(same_address("2001:DB8:0::1", "2001:db8::1") && same_address("a.lab", "a.lab"));
+        assert!(!same_address("2001:db8::1", "2001:db8::2") && !same_address("", "2001:db8::1"));
     }
 
     #[test]

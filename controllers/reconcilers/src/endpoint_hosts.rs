@@ -1,4 +1,4 @@
-//! Addresses of the host of an endpoint.
+//! Addresses of the host of an endpoint, and its form in URLs.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -25,6 +25,12 @@ pub(crate) async fn addresses(host: &str) -> Result<Vec<IpAddr>, String> {
     if addresses.is_empty() { Err(format!("the host {host:?} has no address")) } else { Ok(addresses) }
 }
 
+/// Returns host and port as in a URL: an address of IPv6 is in brackets.
+pub(crate) fn host_and_port(host: &str, port: i32) -> String {
+    let is_v6 = host.contains(':') && !host.starts_with('[');
+    if is_v6 { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
+}
+
 /// Finds the floating IP of the project that has one of these addresses.
 pub(crate) async fn floating_ip_at(
     cloud: &dyn Cloud,
@@ -42,6 +48,19 @@ pub(crate) async fn floating_ip_at(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_of_ipv6_is_in_brackets() {
+        let table = [
+            ("fd00::1", "[fd00::1]:6443"),
+            ("[fd00::1]", "[fd00::1]:6443"),
+            ("192.0.2.7", "192.0.2.7:6443"),
+            ("api.lab", "api.lab:6443"),
+        ];
+        for (host, expected) in table {
+            assert_eq!(host_and_port(host, 6443), expected);
+        }
+    }
 
     #[tokio::test]
     async fn r7_6_a_name_is_resolved_and_an_address_is_taken_as_it_is() {

@@ -45,6 +45,15 @@ impl Network {
         address(self.v4, self.first.saturating_add(position))
     }
 
+    /// Returns the address that a host forms from its hardware address, in a network with a prefix of 64 bits: EUI-64.
+    pub(crate) fn formed(&self, mac_address: &str) -> Option<IpAddr> {
+        let parts = mac_address.split(':').map(|part| u8::from_str_radix(part, 16));
+        let mac = <[u8; 6]>::try_from(parts.collect::<Result<Vec<u8>, _>>().ok()?).ok()?;
+        // The bit that marks a unique hardware address is inverted.
+        let host = u64::from_be_bytes([mac[0] ^ 0x02, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]]);
+        Some(self.nth(u128::from(host)))
+    }
+
     /// Returns the gateway address of a subnet whose creator requests none.
     pub(crate) fn gateway(&self) -> IpAddr {
         address(self.v4, self.first.saturating_add(1))
@@ -96,5 +105,13 @@ mod tests {
         assert!(Network::parse("10.6.0.0/33").is_none());
         assert!(network.overlaps(&Network::parse("10.6.0.4/30").unwrap()));
         assert!(!network.overlaps(&Network::parse("10.6.0.8/30").unwrap()));
+    }
+
+    #[test]
+    fn a_host_forms_its_address_from_its_hardware_address() {
+        let network = Network::parse("fd00:20::/64").unwrap();
+        let formed: IpAddr = "fd00:20::f816:3eff:fe01:203".parse().unwrap();
+        assert_eq!(network.formed("fa:16:3e:01:02:03"), Some(formed));
+        assert_eq!(network.formed("fa:16:3e"), None);
     }
 }

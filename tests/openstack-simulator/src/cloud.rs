@@ -135,6 +135,22 @@ impl SimulatedCloud {
         found.map(|found| found.reader = reader).is_some()
     }
 
+    /// Creates a user whose only role in a project is `reader`. Returns false if there is no such project.
+    pub(crate) fn add_reader(&self, user: &str, project: &str) -> bool {
+        let mut state = crate::lock(&self.state);
+        let project = state.projects.iter().find(|held| held.name == project).map(|held| held.id.clone());
+        let Some(project_id) = project else { return false };
+        state.users.push(keystone::User {
+            id: crate::object::new_id().replace('-', ""),
+            name: user.to_owned(),
+            password: user.to_owned(),
+            project_id,
+            admin: false,
+            reader: true,
+        });
+        true
+    }
+
     /// Creates a trust. Returns its id, or `None` if there is no such user.
     pub(crate) fn trust(&self, trustor: &str, trustee: &str) -> Option<String> {
         let mut state = crate::lock(&self.state);
@@ -181,6 +197,11 @@ impl SimulatedCloud {
     /// Takes a snapshot of a volume, as a CSI driver does.
     pub(crate) fn take_snapshot(&self, volume: &str) -> bool {
         cinder::Snapshot::take(&mut crate::lock(&self.state), volume, Timestamp::now())
+    }
+
+    /// Adds a port to a trunk, as a CNI plugin does.
+    pub(crate) fn add_subport(&self, trunk: &str, port: &str) -> bool {
+        neutron::trunks::carry(&mut crate::lock(&self.state), trunk, port, Timestamp::now())
     }
 
     /// Creates a share, as a CSI driver does.

@@ -25,7 +25,7 @@ mod subnets;
 mod tags;
 pub(crate) mod trunks;
 
-pub(crate) use allocation::allocate;
+pub(crate) use allocation::{Recipient, allocate, allocate_one};
 
 /// Kind of a network resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -152,6 +152,12 @@ impl Simulator {
         self.cloud.set_reader(user, reader)
     }
 
+    /// Creates a user whose only role in a project is `reader`. Its password is its name. Returns false if there is no such
+    /// project.
+    pub fn add_reader(&self, user: &str, project: &str) -> bool {
+        self.cloud.add_reader(user, project)
+    }
+
     /// Creates a trust: the trustor delegates the role `member` in its project. Returns the id of the trust, or `None` if
     /// there is no such user.
     pub fn trust(&self, trustor: &str, trustee: &str) -> Option<String> {
@@ -181,6 +187,11 @@ impl Simulator {
     /// Takes a snapshot of a volume, as a CSI driver does. Returns false if there is no such volume.
     pub fn take_snapshot(&self, volume: &str) -> bool {
         self.cloud.take_snapshot(volume)
+    }
+
+    /// Adds a port to a trunk, as a CNI plugin does. Returns false if one of them does not exist.
+    pub fn add_subport(&self, trunk: &str, port: &str) -> bool {
+        self.cloud.add_subport(trunk, port)
     }
 
     /// Creates a share, as a CSI driver does. Returns its id, or `None` if there is no such project.

@@ -1,6 +1,8 @@
 //! Tests of the load balancer of a cluster: what it has, how it heals, and how machines leave it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "load_balancer/ip_versions.rs"]
+mod ip_versions;
 #[path = "load_balancer/monitor.rs"]
 mod monitor;
 #[path = "load_balancer/obstacles.rs"]
@@ -43,6 +45,13 @@ impl Scene {
 
     /// Starts with these fields of the load balancer, in YAML, one a line.
     async fn start_with(world: World, fields: &str) -> Self {
+        let fields: String = fields.lines().map(|line| format!("      {line}\n")).collect();
+        let more = format!("      enabled: true\n{fields}");
+        Self::start_edited(world, |manifest| manifest.replace("      enabled: true\n", &more)).await
+    }
+
+    /// Starts with a manifest that a function has edited.
+    async fn start_edited(world: World, edit: impl Fn(String) -> String) -> Self {
         let clouds = world.cloud.clouds_yaml("demo");
         let credentials = Credentials {
             clouds_yaml: clouds.clone(),
@@ -55,9 +64,7 @@ impl Scene {
             OpenStackConnector::new(AllowedEndpoints::with_loopback()).connect(&credentials).await.unwrap();
         let clouds: String = clouds.lines().map(|line| format!("    {line}\n")).collect();
         let manifest = MANIFEST.replace("NAMESPACE", NAMESPACE).replace("CLOUDS\n", &clouds);
-        let fields: String = fields.lines().map(|line| format!("      {line}\n")).collect();
-        let manifest = manifest.replace("      enabled: true\n", &format!("      enabled: true\n{fields}"));
-        world.create(&manifest).await.unwrap();
+        world.create(&edit(manifest)).await.unwrap();
         let controllers = Controllers::start(&world, &Arc::new(CrashPoint::never()));
         Self { world, controllers, cloud }
     }

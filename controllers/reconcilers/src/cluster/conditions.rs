@@ -11,6 +11,7 @@ use super::decide::Step;
 use super::descendants::{self, Stage};
 use super::observe::Observed;
 use crate::cluster_certificates::kubeconfig_secret_name;
+use crate::endpoint_hosts::host_and_port;
 use crate::object_refs::{is_of, unknown_kind};
 use crate::summary;
 
@@ -208,7 +209,8 @@ fn remedy(cluster: &Cluster, error: &str) -> String {
     let endpoint = cluster.spec.control_plane_endpoint.as_ref();
     let parts = endpoint.and_then(|it| Some((it.host.as_deref()?, it.port?)));
     parts.map_or_else(String::new, |(host, port)| {
-        format!(". The endpoint is {host}:{port}, spec.controlPlaneEndpoint of Cluster {namespace}/{name}")
+        let endpoint = host_and_port(host, port);
+        format!(". The endpoint is {endpoint}, spec.controlPlaneEndpoint of Cluster {namespace}/{name}")
     })
 }
 

@@ -14,6 +14,7 @@ use kube::core::ObjectMeta;
 use super::decide::is_complete;
 use super::observe::Observed;
 use crate::cluster_certificates::{SECRET_TYPE, kubeconfig_secret_name};
+use crate::endpoint_hosts::host_and_port;
 use crate::kubeadm_control_plane::authority_of_old_kubeconfig;
 use crate::{CLUSTER_NAME_LABEL, ownership};
 
@@ -24,8 +25,7 @@ const KEY: &str = "value";
 fn server(cluster: &Cluster) -> Option<String> {
     let endpoint = cluster.spec.control_plane_endpoint.as_ref().filter(|it| is_complete(it))?;
     let (host, port) = (endpoint.host.as_ref()?, endpoint.port?);
-    let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
-    Some(format!("https://{host}:{port}"))
+    Some(format!("https://{}", host_and_port(host, port)))
 }
 
 /// Returns the URL of the workload API, if a kubeconfig is to be created or renewed.

@@ -16,6 +16,7 @@ use super::connection;
 use super::observe::Observed;
 use super::replica::{Replica, initialized};
 use crate::cluster_certificates::{self, SECRET_TYPE, kubeconfig_secret_name};
+use crate::endpoint_hosts::host_and_port;
 use crate::{CLUSTER_NAME_LABEL, ownership};
 
 /// Remaining validity at which the client certificate is replaced: half of its year. Upstream's.
@@ -101,7 +102,7 @@ pub(super) async fn ensure(
         return Err(ReconcileError::waiting("InternalError", message));
     }
     let Some((host, port)) = observed.endpoint() else { return Ok(()) };
-    let server = format!("https://{}", authority(host, port));
+    let server = format!("https://{}", host_and_port(host, port));
     let config = match found.get(Purpose::ClusterCa).filter(|ca| !ca.key.is_empty()) {
         Some(ca) => ensure_kubeconfig(context, control_plane, &cluster, &server, ca).await,
         None => known_kubeconfig(context, observed).await,
@@ -168,15 +169,6 @@ async fn authorities(
     }
     cluster_certificates::take_control(context, &found, &owner).await?;
     Ok(found)
-}
-
-/// Returns host and port of a URL. An IPv6 address gets brackets.
-fn authority(host: &str, port: i32) -> String {
-    if host.contains(':') && !host.starts_with('[') {
-        format!("[{host}]:{port}")
-    } else {
-        format!("{host}:{port}")
-    }
 }
 
 /// Makes or renews the Secret with the kubeconfig. Returns the kubeconfig.

@@ -229,5 +229,4 @@ fn a_kubeconfig_is_replaced_for_another_server_or_authority_and_after_half_a_yea
     for (config, server, ca, now, expected) in table {
         assert_eq!(is_current(config.as_bytes(), server, ca, now), expected, "{server} {now}");
     }
-    assert_eq!(authority("fd00::1", 6443), "[fd00::1]:6443");
 }

@@ -8,10 +8,12 @@ use kube::ResourceExt;
 
 use super::etcd_projection::Member;
 use super::replica::Replica;
+use crate::cidrs::same_address;
 
 /// Reports whether a member is that of a Machine.
 pub(super) fn belongs(member: &Member, replica: &Replica) -> bool {
-    is_named(member, replica) || member.peer_urls.iter().any(|url| addresses(replica).contains(&host(url)))
+    let has = |url: &String| addresses(replica).iter().any(|address| same_address(address, host(url)));
+    is_named(member, replica) || member.peer_urls.iter().any(has)
 }
 
 /// Returns the Machine of a member: the one whose Node has its name, or else one with its address.
@@ -81,6 +83,13 @@ mod tests {
     fn member(id: u64, name: &str, host: &str) -> Member {
         let peer_urls = vec![format!("https://{host}:2380")];
         Member { id, name: name.to_owned(), peer_urls, ..Member::default() }
+    }
+
+    #[test]
+    fn a_member_belongs_to_the_machine_with_its_address_in_any_notation() {
+        let replica = addressed(replica("c", 1), "fd00:20::5");
+        let is_of = |host: &str| belongs(&member(3, "", host), &replica);
+        assert!(is_of("[fd00:20::5]") && is_of("[FD00:20:0::5]") && !is_of("[fd00:20::6]"));
     }
 
     #[test]

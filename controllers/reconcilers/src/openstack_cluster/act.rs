@@ -20,6 +20,7 @@ use super::observe::Observed;
 use super::rules::Role;
 use super::{applied_rules, balancer, drift};
 use crate::applied_tags::{self, TagChange};
+use crate::endpoint_hosts::host_and_port;
 use crate::{duplicates, lost_calls, names, project};
 
 /// Writer of a pass.
@@ -316,7 +317,7 @@ impl Actor<'_> {
             "spec": {"controlPlaneEndpoint": ApiEndpoint { host: Some(host.clone()), port: Some(port) }},
         });
         *object = self.api.patch(&object.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await?;
-        let message = format!("the API will answer at {host}:{port}");
+        let message = format!("the API will answer at {}", host_and_port(&host, port));
         observed.endpoint = Some((host, port));
         Ok(Some(("EndpointSet", message)))
     }

@@ -1,7 +1,5 @@
 //! External gateway of a router that Capstan created.
 
-use std::net::IpAddr;
-
 use apiserver_types::OpenStackCluster;
 use controllers_infrastructure::{ErrorClass, Router};
 use controllers_runtime::ReconcileError;
@@ -11,6 +9,7 @@ use super::decide::Step;
 use super::desired::{Desired, RouterWish};
 use super::drift;
 use super::observe::Observed;
+use crate::cidrs::same_address;
 
 /// Reason of a gateway that the cloud did not set as requested. Upstream's name.
 const FAILED: &str = "RouterCreateFailed";
@@ -37,19 +36,12 @@ fn has_addresses(router: &Router, wanted: &[(String, Option<String>)]) -> bool {
     let (named, free): (Vec<_>, Vec<_>) = wanted.iter().partition(|(_, address)| address.is_some());
     for (subnet, address) in named.into_iter().chain(free) {
         let fits = |held: &(String, String)| {
-            held.0 == *subnet && address.as_ref().is_none_or(|address| is_same(address, &held.1))
+            held.0 == *subnet && address.as_ref().is_none_or(|address| same_address(address, &held.1))
         };
         let Some(index) = left.iter().position(fits) else { return false };
         left.remove(index);
     }
     !left.iter().any(|(held, _)| wanted.iter().any(|(subnet, _)| subnet == held))
-}
-
-fn is_same(one: &str, other: &str) -> bool {
-    match (one.parse::<IpAddr>(), other.parse::<IpAddr>()) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => one == other,
-    }
 }
 
 /// Decides on the gateway. The cloud may refuse it, and the other parts do not wait for it. Pure.

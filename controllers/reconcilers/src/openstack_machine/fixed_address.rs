@@ -37,7 +37,8 @@ fn shared_address(cluster: &OpenStackCluster) -> Option<String> {
 
 /// Returns true if a port may use an address: it is its own, an address pair has it, or port security is off.
 fn may_use(port: &ResolvedPortSpec, address: &str) -> bool {
-    let own = port.fixed_ips.iter().flatten().any(|ip| ip.ip_address.as_deref() == Some(address));
+    let is_own = |held: &str| cidrs::same_address(held, address);
+    let own = port.fixed_ips.iter().flatten().any(|ip| ip.ip_address.as_deref().is_some_and(is_own));
     let pairs = port.allowed_address_pairs.iter().flatten();
     let parsed = address.parse();
     let mut pairs = pairs.map(|pair| pair.ip_address.as_str());
@@ -79,12 +80,18 @@ mod tests {
             (pair("10.6.0.8"), true),
             (pair("10.6.0.9"), false),
             (pair("10.6.0.0/24"), false),
-            (ResolvedPortSpec { fixed_ips: Some(vec![own]), ..ResolvedPortSpec::default() }, false),
+            (ResolvedPortSpec { fixed_ips: Some(vec![own.clone()]), ..ResolvedPortSpec::default() }, false),
             (ResolvedPortSpec { enable_port_security: Some(false), ..ResolvedPortSpec::default() }, false),
         ];
         for (port, expected) in table {
             assert_eq!(warned(&fixed, port.clone(), true).is_some(), expected, "{port:?}");
         }
+        let own = ResolvedFixedIp { ip_address: Some("FD00:0::9".to_owned()), ..own };
+        let port = ResolvedPortSpec { fixed_ips: Some(vec![own]), ..ResolvedPortSpec::default() };
+        assert!(
+            warned(&json!({"enableFloatingIP": false, "fixedIP": "fd00::9"}), port, true).is_none(),
+            "IPv6"
+        );
         let bare = ResolvedPortSpec::default;
         assert!(warned(&fixed, bare(), false).is_none(), "a worker");
         assert!(warned(&json!({"fixedIP": "10.6.0.9"}), bare(), true).is_none(), "a floating IP leads there");

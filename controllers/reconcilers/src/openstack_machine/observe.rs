@@ -14,6 +14,7 @@ use kube::ResourceExt;
 
 use super::decide::{Desired, Membership, Observed};
 use super::failed_builds::FailedBuilds;
+use crate::cidrs::same_address;
 use crate::duplicates::{adopt, sort};
 use crate::lost_calls::LostCalls;
 use crate::names;
@@ -228,7 +229,7 @@ impl Observer<'_> {
             let ours = members.iter().find(|member| names::is_member_of(member, &uid, &machine));
             states.push(ours.map(|member| member.provisioning_status.clone()));
             let is_ours = |it: &Member| it.tags.iter().any(|tag| tag.starts_with(OwnershipTag::PREFIX));
-            let is_at = |it: &Member| addresses.iter().any(|known| known.address == it.address);
+            let is_at = |it: &Member| addresses.iter().any(|known| same_address(&known.address, &it.address));
             let other = members.iter().find(|it| ours.is_none() && !is_ours(it) && is_at(it));
             taken = taken.or_else(|| Some(format!("{} ({}) at {}", other?.name, other?.id, other?.address)));
         }

@@ -4,7 +4,9 @@ use apiserver_types::{
     Condition, ConditionStatus, ContractVersionedObjectReference, IPAddress, IPAddressClaim,
     IPAddressClaimSpec, OpenStackFloatingIPPool, OpenStackMachine,
 };
-use controllers_infrastructure::{FailedStep, FloatingIp, FloatingIpQuery, NetworkQuery, Port, PortQuery};
+use controllers_infrastructure::{
+    FailedStep, FixedIp, FloatingIp, FloatingIpQuery, NetworkQuery, Port, PortQuery,
+};
 use controllers_runtime::{ReconcileError, now};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{DeleteParams, PostParams};
@@ -54,8 +56,11 @@ pub(super) async fn address(
         None => claims.create(&PostParams::default(), &new_claim(object, &name, owner.clone())).await?,
     };
     if !claim.owner_references().iter().any(|known| known.uid == owner.uid) {
-        let message = format!("IPAddressClaim {namespace}/{name} belongs to another object. Delete it");
-        return Err(waiting(object, &message));
+        let text = match claim.metadata.deletion_timestamp {
+            Some(_) => "of an earlier machine of this name is being deleted",
+            None => "belongs to another object. Delete it",
+        };
+        return Err(waiting(object, &format!("IPAddressClaim {namespace}/{name} {text}")));
     }
     let allocated = claim.status.as_ref().and_then(|status| status.address_ref.as_ref());
     let addresses: Api<IPAddress> = Api::namespaced(client.clone(), &namespace);
@@ -224,16 +229,17 @@ async fn reachable(
     Ok(None)
 }
 
-/// Returns the address of a port in a subnet of a router's interface.
+/// Returns the address of a port in a subnet of a router's interface. Floating IPs lead to addresses of IPv4 only.
 fn shared_subnet(port: &Port, interface: &Port) -> Option<Option<String>> {
     let shared = |subnet: &Option<String>| interface.fixed_ips.iter().any(|ip| ip.subnet_id == *subnet);
-    port.fixed_ips.iter().find(|ip| shared(&ip.subnet_id)).map(|ip| ip.ip_address.clone())
+    let is_v4 = |ip: &&FixedIp| ip.ip_address.as_ref().is_none_or(|address| !address.contains(':'));
+    let found = port.fixed_ips.iter().filter(is_v4).find(|ip| shared(&ip.subnet_id));
+    found.map(|ip| ip.ip_address.clone())
 }
 
 #[cfg(test)]
 mod tests {
     use apiserver_types::{OpenStackMachineSpec, TypedLocalRef};
-    use controllers_infrastructure::FixedIp;
     use serde_json::json;
 
     use super::*;
@@ -278,5 +284,10 @@ mod tests {
         let interface = Port { fixed_ips: vec![fixed("b", "10.1.0.254")], ..Port::default() };
         assert_eq!(shared_subnet(&port, &interface), Some(Some("10.1.0.1".to_owned())));
         assert_eq!(shared_subnet(&interface, &Port::default()), None);
+        let six = |address: &str| fixed("six", address);
+        let port = Port { fixed_ips: vec![six("fd00::1"), fixed("b", "10.1.0.1")], ..Port::default() };
+        let interface =
+            Port { fixed_ips: vec![six("fd00::fe"), fixed("b", "10.1.0.254")], ..Port::default() };
+        assert_eq!(shared_subnet(&port, &interface), Some(Some("10.1.0.1".to_owned())));
     }
 }

@@ -62,7 +62,8 @@ impl EtcdCluster {
         if !first && !self.has_quorum() {
             return Err("etcdserver: unhealthy cluster".to_owned());
         }
-        let peer_url = format!("https://{address}:2380");
+        let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
+        let peer_url = format!("https://{host}:2380");
         if self.members.iter().any(|member| member.peer_url == peer_url) {
             return Err("etcdserver: Peer URLs already exists".to_owned());
         }
@@ -74,7 +75,7 @@ impl EtcdCluster {
             id,
             name: name.to_owned(),
             peer_url,
-            client_url: format!("https://{address}:2379"),
+            client_url: format!("https://{host}:2379"),
             learner: !first,
             alive: true,
             alarms: Vec::new(),
@@ -204,6 +205,15 @@ mod tests {
         assert!(!cluster.has_quorum() && cluster.leader == 0);
         assert_eq!(cluster.quorum_losses, 1);
         assert!(cluster.add("d", "10.0.0.9").is_err());
+    }
+
+    #[test]
+    fn urls_have_addresses_of_ipv6_in_brackets() {
+        let mut cluster = EtcdCluster::default();
+        cluster.add("a", "fd00:20::5").unwrap();
+        let member = cluster.named("a").unwrap();
+        assert_eq!(member.peer_url, "https://[fd00:20::5]:2380");
+        assert_eq!(member.client_url, "https://[fd00:20::5]:2379");
     }
 
     #[test]

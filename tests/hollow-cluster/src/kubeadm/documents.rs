@@ -57,6 +57,18 @@ pub(crate) fn check(document: &Value, strict: bool) -> Result<(), String> {
     schema::check(shape, document, "", strict).map_err(about)
 }
 
+/// Returns an error for a document in an API version that a kubeadm does not read.
+pub(crate) fn check_version(document: &Value, kubeadm: Option<&Version>) -> Result<(), String> {
+    let is_old = kubeadm.is_some_and(|version| version.minor < FIRST_V1BETA4);
+    if is_old && text(document, "/apiVersion") == V1BETA4 {
+        return Err(format!(
+            "experimental API spec: {V1BETA4:?} is not allowed. You can use the --allow-experimental-api flag if the \
+             command supports it"
+        ));
+    }
+    Ok(())
+}
+
 impl Documents {
     /// Parses and checks a file.
     pub(crate) fn parse(file: &str, path: &str) -> Result<Self, String> {
@@ -80,17 +92,7 @@ impl Documents {
 
     /// Returns an error for an API version that this kubeadm does not read.
     pub(crate) fn check_api(&self, kubeadm: Option<&Version>) -> Result<(), String> {
-        let old = kubeadm.is_some_and(|version| version.minor < FIRST_V1BETA4);
-        let documents = [&self.cluster, &self.init, &self.join];
-        let newer = documents.iter().any(|document| {
-            document.as_ref().is_some_and(|document| text(document, "/apiVersion") == V1BETA4)
-        });
-        if old && newer {
-            return Err(format!(
-                "experimental API spec: {V1BETA4:?} is not allowed. You can use the --allow-experimental-api flag \
-                 if the command supports it"
-            ));
-        }
-        Ok(())
+        let mut documents = [&self.cluster, &self.init, &self.join].into_iter().flatten();
+        documents.try_for_each(|document| check_version(document, kubeadm))
     }
 }

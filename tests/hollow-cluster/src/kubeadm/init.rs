@@ -7,7 +7,7 @@ use tests_openstack_simulator::GuestServer;
 
 use super::documents::Documents;
 use super::versions::{Version, check_gates, check_skew, parse};
-use super::{addons, certificates, registration, token};
+use super::{Programs, addons, certificates, registration, token};
 use crate::boot::BootPlan;
 use crate::cluster::Cluster;
 use crate::faults::BootStep;
@@ -19,16 +19,17 @@ use crate::{kubelet, lock, real};
 const PHASE: &str = "error execution phase certs";
 
 /// Version of the control plane, and of the kubelet.
-fn versions(cluster: &Value, kubeadm: Option<Version>) -> Result<(Version, Version), String> {
+fn versions(cluster: &Value, programs: &Programs) -> Result<(Version, Version), String> {
     let written = text(cluster, "/kubernetesVersion");
-    let wanted = match (written, &kubeadm) {
+    let wanted = match (written, &programs.kubeadm) {
         ("", Some(own)) => own.clone(),
         ("", None) => return Err("could not fetch a Kubernetes version from the internet".to_owned()),
         (written, _) => parse(written)?,
     };
-    let kubelet = kubeadm.unwrap_or_else(|| wanted.clone());
-    check_skew(&kubelet, &wanted)?;
-    check_gates(&kubelet, cluster.get("featureGates").unwrap_or(&Value::Null))?;
+    let kubeadm = programs.kubeadm.as_ref().unwrap_or(&wanted);
+    check_skew(kubeadm, &wanted)?;
+    check_gates(kubeadm, cluster.get("featureGates").unwrap_or(&Value::Null))?;
+    let kubelet = programs.kubelet.clone().unwrap_or_else(|| wanted.clone());
     Ok((wanted, kubelet))
 }
 
@@ -38,7 +39,7 @@ pub(super) async fn run(
     server: &GuestServer,
     plan: &BootPlan,
     documents: &Documents,
-    kubeadm: Option<Version>,
+    programs: &Programs,
 ) -> Result<(), String> {
     if documents.join.is_some() {
         return Err("invalid configuration: a JoinConfiguration is not for init".to_owned());
@@ -46,7 +47,7 @@ pub(super) async fn run(
     let empty = json!({});
     let cluster = documents.cluster.as_ref().unwrap_or(&empty);
     let init = documents.init.as_ref().unwrap_or(&empty);
-    let (version, kubelet_version) = versions(cluster, kubeadm)?;
+    let (version, kubelet_version) = versions(cluster, programs)?;
     lab.console(server, &format!("[init] Using Kubernetes version: {}", version.text));
     lab.console(server, "[preflight] Running pre-flight checks");
     lab.check_fault(server, BootStep::Preflight)?;
@@ -62,16 +63,17 @@ pub(super) async fn run(
     lab.console(server, "[certs] Using existing ca certificate authority");
     let endpoint = text(cluster, "/controlPlaneEndpoint");
     let (host, address) = lab.endpoint(endpoint)?;
+    let configuration = addons::completed(cluster, &version);
+    let advertised = registration::advertised(server, init, "/localAPIEndpoint");
+    check_ip_versions(&configuration, &advertised)?;
     let hollow = Arc::new(Cluster::new(&host, address, &version.text, pki));
     if let Some(programs) = &lab.options.real {
         let key = certificates::service_account_key(plan, cluster)?;
         real::start(lab, &hollow, programs, key).await?;
     }
-    let configuration = addons::completed(cluster, &version);
     addons::create(&hollow, &configuration, &version)?;
     create_tokens(&hollow, init)?;
     if hollow.pki.etcd.is_some() {
-        let advertised = registration::advertised(server, init, "/localAPIEndpoint");
         lock(&hollow.etcd).add(&node.name, &advertised)?;
     }
     lab.check_fault(server, BootStep::Kubelet)?;
@@ -84,6 +86,19 @@ pub(super) async fn run(
     wait_for_endpoint(lab, &hollow, server).await?;
     lab.console(server, "Your Kubernetes control-plane has initialized successfully!");
     Ok(())
+}
+
+/// Returns the error with which kube-apiserver does not start, because its address and the first range of Services have
+/// different IP versions.
+fn check_ip_versions(configuration: &Value, advertised: &str) -> Result<(), String> {
+    let services = text(configuration, "/networking/serviceSubnet").split(',').next().unwrap_or_default();
+    if services.contains(':') == advertised.contains(':') {
+        return Ok(());
+    }
+    Err(format!(
+        "error execution phase wait-control-plane: kube-apiserver does not start: service IP family {services:?} must \
+         match public address family {advertised:?}"
+    ))
 }
 
 fn create_tokens(cluster: &Cluster, init: &Value) -> Result<(), String> {

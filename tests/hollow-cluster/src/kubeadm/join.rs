@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::documents::{self, Documents};
 use super::registration::{self, Registration};
 use super::versions::{Version, check_skew, parse};
-use super::{certificates, duration, token};
+use super::{Programs, certificates, duration, token};
 use crate::api::access::JOINING;
 use crate::boot::BootPlan;
 use crate::cluster::Cluster;
@@ -39,17 +39,17 @@ pub(super) async fn run(
     server: &GuestServer,
     plan: &BootPlan,
     documents: &Documents,
-    kubeadm: Option<Version>,
+    programs: &Programs,
 ) -> Result<(), String> {
     let join = documents.join.as_ref().ok_or("no JoinConfiguration was found in the config file")?;
     lab.console(server, "[preflight] Running pre-flight checks");
     lab.check_fault(server, BootStep::Preflight)?;
     let cluster = discover(lab, plan, join).await?;
     lab.console(server, "[preflight] Reading configuration from the \"kubeadm-config\" ConfigMap in namespace \"kube-system\"...");
-    let configuration = configuration(&cluster)?;
+    let configuration = configuration(&cluster, programs.kubeadm.as_ref())?;
     let wanted = parse(text(&configuration, "/kubernetesVersion"))?;
-    let own = kubeadm.unwrap_or_else(|| wanted.clone());
-    check_skew(&own, &wanted)?;
+    check_skew(programs.kubeadm.as_ref().unwrap_or(&wanted), &wanted)?;
+    let kubelet = programs.kubelet.as_ref().unwrap_or(&wanted);
     let control_plane = join.get("controlPlane").is_some_and(|part| !part.is_null());
     let empty = json!({});
     let node = registration::of(
@@ -57,7 +57,7 @@ pub(super) async fn run(
         server,
         join.get("nodeRegistration").unwrap_or(&empty),
         control_plane,
-        &own.text,
+        &kubelet.text,
     )?;
     check_name_is_free(lab, &cluster, server, &node)?;
     if control_plane {
@@ -194,8 +194,8 @@ fn attempt_with_file(lab: &Lab, plan: &BootPlan, path: &str) -> Attempt {
     }
 }
 
-/// Reads the configuration that `init` left in the cluster.
-fn configuration(cluster: &Cluster) -> Result<Value, String> {
+/// Reads the configuration that `init` left in the cluster, as a kubeadm of this version does.
+fn configuration(cluster: &Cluster, kubeadm: Option<&Version>) -> Result<Value, String> {
     let about = |why: String| {
         format!("error execution phase preflight: unable to fetch the kubeadm-config ConfigMap: {why}")
     };
@@ -206,6 +206,7 @@ fn configuration(cluster: &Cluster) -> Result<Value, String> {
         .ok_or_else(|| about("unexpected error when reading kubeadm-config ConfigMap: ClusterConfiguration key value pair missing".to_owned()))?;
     let parsed: Value = serde_saphyr::from_str(written).map_err(|error| about(error.to_string()))?;
     documents::check(&parsed, false).map_err(about)?;
+    documents::check_version(&parsed, kubeadm).map_err(about)?;
     if text(&parsed, "/kind") != "ClusterConfiguration" {
         return Err(about("the key ClusterConfiguration holds another kind".to_owned()));
     }

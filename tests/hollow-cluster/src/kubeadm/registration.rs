@@ -1,5 +1,7 @@
 //! Registration of a node: its name, labels, taints and provider id.
 
+use std::net::IpAddr;
+
 use serde_json::{Map, Value, json};
 use tests_openstack_simulator::GuestServer;
 
@@ -167,14 +169,17 @@ fn status(server: &GuestServer, name: &str, version: &str) -> Value {
     })
 }
 
-/// Returns the first fixed address of a server, which kubeadm advertises unless the configuration names one.
+/// Returns the address that kubeadm advertises: the one that the configuration names, else one of the server. `::` stands for
+/// any of IPv6. Otherwise IPv4 comes first.
 pub(crate) fn advertised(server: &GuestServer, document: &Value, pointer: &str) -> String {
     let configured = text(document, &format!("{pointer}/advertiseAddress"));
-    if configured.is_empty() {
-        server.addresses.first().map(ToString::to_string).unwrap_or_default()
-    } else {
-        configured.to_owned()
+    let named: Option<IpAddr> = configured.parse().ok();
+    if !configured.is_empty() && named.is_none_or(|it| !it.is_unspecified()) {
+        return configured.to_owned();
     }
+    let is_v6 = named.is_some_and(|it| it.is_ipv6());
+    let preferred = server.addresses.iter().find(|address| address.is_ipv6() == is_v6);
+    preferred.or_else(|| server.addresses.first()).map(ToString::to_string).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -214,6 +219,24 @@ mod tests {
             );
             assert_eq!(registered.node["metadata"]["labels"][CONTROL_PLANE], "");
         }
+    }
+
+    #[test]
+    fn an_unspecified_address_stands_for_one_of_the_server_and_ipv4_comes_first() {
+        let addresses: [IpAddr; 2] = ["fd00:20::4", "10.6.0.4"].map(|it| it.parse().unwrap());
+        let both = GuestServer { addresses: addresses.to_vec(), ..server() };
+        let table = [
+            (json!({}), "10.6.0.4"),
+            (json!({"advertiseAddress": "0.0.0.0"}), "10.6.0.4"),
+            (json!({"advertiseAddress": "::"}), "fd00:20::4"),
+            (json!({"advertiseAddress": "192.0.2.7"}), "192.0.2.7"),
+        ];
+        for (endpoint, expected) in table {
+            let document = json!({"localAPIEndpoint": endpoint});
+            assert_eq!(advertised(&both, &document, "/localAPIEndpoint"), expected, "{document}");
+        }
+        let six = GuestServer { addresses: addresses[..1].to_vec(), ..server() };
+        assert_eq!(advertised(&six, &json!({}), "/localAPIEndpoint"), "fd00:20::4", "it has no other");
     }
 
     #[test]

@@ -34,6 +34,14 @@ pub(crate) fn of_image(image: Option<&str>) -> Option<Version> {
     parse(version).ok()
 }
 
+/// Returns the version of the kubeadm that a command downloads from the archive of releases.
+pub(crate) fn downloaded(command: &str) -> Option<Version> {
+    let words = command.split_whitespace().map(|word| word.trim_matches(['"', '\'']));
+    let (_, path) =
+        words.filter(|word| word.ends_with("/kubeadm")).find_map(|word| word.split_once("/release/"))?;
+    parse(path.split('/').next()?).ok()
+}
+
 /// Returns an error if a kubeadm cannot work with a control plane of this version. It must not be more than one
 /// minor older than kubeadm. About a newer one, kubeadm only warns: workers lag behind during an upgrade.
 pub(crate) fn check_skew(kubeadm: &Version, wanted: &Version) -> Result<(), String> {
@@ -83,6 +91,9 @@ mod tests {
         let version = |text: &str| parse(text).unwrap();
         assert_eq!(of_image(Some("ubuntu-2204-kube-v1.33.0")), Some(version("v1.33.0")));
         assert!(parse("1.33.0").is_err() && parse("v1.33").is_err());
+        let download = "curl -Lo /usr/bin/kubeadm https://dl.k8s.io/release/v1.33.0/bin/linux/amd64/kubeadm";
+        assert_eq!(downloaded(download), Some(version("v1.33.0")));
+        assert_eq!(downloaded("/usr/bin/kubeadm join"), None);
         assert!(check_skew(&version("v1.33.0"), &version("v1.32.4")).is_ok());
         assert!(check_skew(&version("v1.33.0"), &version("v1.31.4")).is_err());
         assert!(check_skew(&version("v1.33.0"), &version("v1.34.0")).is_ok());

@@ -163,6 +163,25 @@ fn older(document: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
+async fn an_old_worker_joins_only_with_the_kubeadm_of_the_control_plane() {
+    let cloud = Cloud::start().await;
+    cloud.init().await;
+    let image = cloud.image_of("ubuntu-2204-kube-v1.30.0").await;
+    let document = cloud.pki.join(cloud.endpoint);
+    cloud.create_from(&image, "worker-0", false, older(&document)).await;
+    let refused = cloud.until_refused("worker-0").await;
+    assert!(refused.contains("kubeadm-config") && refused.contains("experimental API spec"), "{refused}");
+    let (restart, download) = (
+        "systemctl restart containerd",
+        "curl -Lo /usr/bin/kubeadm https://dl.k8s.io/release/v1.33.1/bin/linux/amd64/kubeadm",
+    );
+    assert!(document.contains(restart));
+    cloud.create_from(&image, "worker-1", false, older(&document.replace(restart, download))).await;
+    let node = cloud.until_ready("worker-1").await;
+    assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "v1.30.0");
+}
+
+#[tokio::test]
 async fn rsa_keys_the_older_configuration_and_compressed_user_data_make_nodes() {
     let mut cloud = Cloud::start().await;
     cloud.pki = Pki::generate_rsa();

@@ -60,29 +60,98 @@ fn exhausted(network: &str) -> Reply {
     conflict("IpAddressGenerationFailure", &words)
 }
 
-/// Returns addresses for a new port in `network`: those in `requested`, or one IPv4 address if none are
-/// requested.
+/// Modes of IPv6 in which hosts form their own addresses.
+const AUTOMATIC: [&str; 2] = ["slaac", "dhcpv6-stateless"];
+
+/// `device_owner` of the interfaces of routers.
+const ROUTER_INTERFACE: &str = "network:router_interface";
+
+/// Port that gets addresses.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Recipient<'a> {
+    pub(crate) mac_address: &'a str,
+    pub(crate) device_owner: &'a str,
+}
+
+impl Recipient<'_> {
+    fn is_router(&self) -> bool {
+        self.device_owner == ROUTER_INTERFACE
+    }
+}
+
+/// Returns true if the hosts of a subnet form their own addresses.
+pub(super) fn is_automatic(subnet: &Object) -> bool {
+    ["ipv6_address_mode", "ipv6_ra_mode"].iter().any(|key| AUTOMATIC.contains(&text(subnet, key)))
+}
+
+/// Returns true if an address of a port is on a subnet whose hosts form their own addresses.
+pub(super) fn is_formed(state: &CloudState, fixed_ip: &Value) -> bool {
+    let subnet = fixed_ip.get("subnet_id").and_then(Value::as_str).unwrap_or_default();
+    state.find(ResourceKind::Subnet, subnet).is_some_and(is_automatic)
+}
+
+/// Returns addresses for a new port in `network`: those in `requested`, or one of each IP version if none are requested,
+/// and one on each subnet whose hosts form their own. The order of a port's addresses means nothing, so those that are
+/// formed come first.
 pub(crate) fn allocate(
     state: &CloudState,
     network: &str,
     requested: Option<&[Value]>,
+    recipient: &Recipient<'_>,
 ) -> Result<Vec<Value>, Reply> {
-    let Some(requested) = requested else {
-        let subnets = subnets_of(state, network);
-        if subnets.is_empty() {
-            // A port of a network without subnets has no address, which is no error.
-            return Ok(Vec::new());
+    let assigned = match requested {
+        None => one_of_each_version(state, network)?,
+        Some(requested) => {
+            let each = requested.iter().map(|fixed_ip| allocate_one(state, network, fixed_ip, recipient));
+            each.collect::<Result<Vec<_>, _>>()?
         }
-        let is_v4 = |subnet: &&&Object| subnet.get("ip_version").and_then(Value::as_u64) == Some(4);
-        let v4 = subnets.iter().filter(is_v4).chain(subnets.iter().filter(|subnet| !is_v4(subnet)));
-        let mut found = v4.filter_map(|subnet| Some((subnet, next_free(state, subnet)?)));
-        let (subnet, free) = found.next().ok_or_else(|| exhausted(network))?;
-        return Ok(vec![json!({"subnet_id": text(subnet, "id"), "ip_address": free.to_string()})]);
     };
-    requested.iter().map(|fixed_ip| allocate_one(state, network, fixed_ip)).collect()
+    let is_known = |subnet: &&Object| assigned.iter().any(|it| it["subnet_id"] == text(subnet, "id"));
+    let automatic = subnets_of(state, network).into_iter().filter(|subnet| is_automatic(subnet));
+    let missing = automatic.filter(|subnet| !recipient.is_router() && !is_known(subnet));
+    let mut addresses =
+        missing.map(|subnet| formed(state, subnet, recipient)).collect::<Result<Vec<_>, _>>()?;
+    addresses.extend(assigned);
+    Ok(addresses)
 }
 
-fn allocate_one(state: &CloudState, network: &str, fixed_ip: &Value) -> Result<Value, Reply> {
+/// Returns an address of each IP version that the network has, IPv4 first. A port of a network without subnets has no
+/// address, which is no error.
+fn one_of_each_version(state: &CloudState, network: &str) -> Result<Vec<Value>, Reply> {
+    let mut addresses = Vec::new();
+    for version in [4, 6] {
+        let of_version = |subnet: &&Object| {
+            !is_automatic(subnet) && subnet.get("ip_version").and_then(Value::as_u64) == Some(version)
+        };
+        let subnets: Vec<&Object> = subnets_of(state, network).into_iter().filter(of_version).collect();
+        let mut found = subnets.iter().filter_map(|subnet| Some((subnet, next_free(state, subnet)?)));
+        match found.next() {
+            Some((subnet, free)) => {
+                addresses.push(json!({"subnet_id": text(subnet, "id"), "ip_address": free.to_string()}));
+            }
+            None if subnets.is_empty() => {}
+            None => return Err(exhausted(network)),
+        }
+    }
+    Ok(addresses)
+}
+
+/// Returns the address that a port forms on a subnet.
+fn formed(state: &CloudState, subnet: &Object, recipient: &Recipient<'_>) -> Result<Value, Reply> {
+    let range = Network::parse(text(subnet, "cidr"));
+    let formed = range.and_then(|range| range.formed(recipient.mac_address));
+    let free = formed.filter(|address| !used(state, subnet).contains(&number(*address)));
+    let address = free.ok_or_else(|| exhausted(text(subnet, "network_id")))?;
+    Ok(json!({"subnet_id": text(subnet, "id"), "ip_address": address.to_string()}))
+}
+
+/// Returns one requested address of a port.
+pub(crate) fn allocate_one(
+    state: &CloudState,
+    network: &str,
+    fixed_ip: &Value,
+    recipient: &Recipient<'_>,
+) -> Result<Value, Reply> {
     let subnet_id = fixed_ip.get("subnet_id").and_then(Value::as_str);
     let requested = fixed_ip.get("ip_address").and_then(Value::as_str);
     let subnet = match (subnet_id, requested) {
@@ -105,7 +174,16 @@ fn allocate_one(state: &CloudState, network: &str, fixed_ip: &Value) -> Result<V
         }
     };
     let id = text(subnet, "id");
+    let is_formed = is_automatic(subnet) && !recipient.is_router();
     let address = match requested {
+        Some(requested) if is_formed => {
+            let words = format!(
+                "IPv6 address {requested} cannot be directly assigned to a port on subnet {id} as the subnet is \
+                 configured for automatic addresses"
+            );
+            return Err(bad_request("AllocationOnAutoAddressSubnet", &words));
+        }
+        None if is_formed => return formed(state, subnet, recipient),
         Some(requested) => fixed(state, subnet, requested)?,
         None => next_free(state, subnet).ok_or_else(|| exhausted(network))?,
     };

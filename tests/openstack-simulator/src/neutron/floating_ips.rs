@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::resource::{apply, changes, check_quota, draft, find, reply};
 use super::routers::{external_network, interface_in};
-use super::{ResourceKind, allocate, bad_request, conflict, refusal};
+use super::{Recipient, ResourceKind, allocate, allocate_one, bad_request, conflict, refusal};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, flag, list, set, text};
@@ -17,6 +17,9 @@ fn defaults() -> Value {
         "subnet_id": null, "dns_name": "", "dns_domain": "", "qos_policy_id": null,
     })
 }
+
+/// Port of a floating IP. External networks of the simulator have no subnet on which it would form an address.
+const FLOATING: Recipient<'static> = Recipient { mac_address: "", device_owner: "network:floatingip" };
 
 /// `POST /floatingips`.
 pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerResult {
@@ -34,10 +37,13 @@ pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerRe
         return Err(bad_request("BadRequest", &words));
     }
     check_quota(state, ResourceKind::FloatingIp, text(&floating, "project_id"))?;
-    let fixed_ip = [json!({"ip_address": requested})];
-    let addresses = allocate(state, &network_id, (!requested.is_empty()).then_some(fixed_ip.as_slice()))?;
-    let address = addresses.first().and_then(|fixed| fixed.get("ip_address")).cloned().unwrap_or_default();
-    set(&mut floating, "floating_ip_address", address);
+    let address = if requested.is_empty() {
+        // The first one is of IPv4.
+        allocate(state, &network_id, None, &FLOATING)?.into_iter().next().unwrap_or_default()
+    } else {
+        allocate_one(state, &network_id, &json!({"ip_address": requested}), &FLOATING)?
+    };
+    set(&mut floating, "floating_ip_address", address.get("ip_address").cloned().unwrap_or_default());
     floating
         .retain(|key, _| !matches!(key.as_str(), "subnet_id" | "dns_name" | "dns_domain" | "qos_policy_id"));
     let port = text(&floating, "port_id").to_owned();
@@ -106,11 +112,12 @@ fn associate(
     Ok(())
 }
 
-/// Returns the requested address of the port, and its subnet.
+/// Returns the requested address of the port, and its subnet. Floating IPs lead to addresses of IPv4 only.
 fn fixed_address<'a>(port: &'a Object, requested: &str) -> Result<(&'a str, &'a str), Reply> {
     let mut addresses = list(port, "fixed_ips")
         .iter()
-        .filter_map(|fixed| Some((fixed.get("subnet_id")?.as_str()?, fixed.get("ip_address")?.as_str()?)));
+        .filter_map(|fixed| Some((fixed.get("subnet_id")?.as_str()?, fixed.get("ip_address")?.as_str()?)))
+        .filter(|(_, address)| !address.contains(':'));
     let id = text(port, "id");
     addresses.find(|(_, address)| requested.is_empty() || *address == requested).ok_or_else(|| {
         let reason = if requested.is_empty() {

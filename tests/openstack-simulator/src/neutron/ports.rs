@@ -4,8 +4,9 @@ use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::allocation::is_formed;
 use super::resource::{apply, changes, check_quota, draft, find, reply, stamp};
-use super::{ResourceKind, allocate, bad_request, conflict, refusal};
+use super::{Recipient, ResourceKind, allocate, allocate_one, bad_request, conflict, refusal};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, flag, list, object, set, text, touch};
@@ -81,20 +82,31 @@ pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerRe
         port.remove(TRUSTED);
     }
     check_quota(state, ResourceKind::Port, &project)?;
-    let requested = port.get("fixed_ips").and_then(Value::as_array).cloned();
-    let fixed_ips = allocate(state, &network_id, requested.as_deref())?;
-    set(&mut port, "fixed_ips", fixed_ips);
+    give_addresses(state, &mut port)?;
     complete(state, &mut port, &project)?;
     let id = text(&port, "id").to_owned();
     state.insert(ResourceKind::Port, port);
     reply(state, ResourceKind::Port, &id, StatusCode::CREATED)
 }
 
-/// Adds the attributes that depend on other objects, and checks these objects.
-fn complete(state: &CloudState, port: &mut Object, project: &str) -> Result<(), Reply> {
+/// Returns what the addresses of a port depend on.
+fn recipient(port: &Object) -> Recipient<'_> {
+    Recipient { mac_address: text(port, "mac_address"), device_owner: text(port, "device_owner") }
+}
+
+/// Gives a new port its hardware address, unless it has one, and its addresses.
+fn give_addresses(state: &CloudState, port: &mut Object) -> Result<(), Reply> {
     if text(port, "mac_address").is_empty() {
         set(port, "mac_address", mac_address());
     }
+    let requested = port.get("fixed_ips").and_then(Value::as_array).cloned();
+    let fixed_ips = allocate(state, text(port, "network_id"), requested.as_deref(), &recipient(port))?;
+    set(port, "fixed_ips", fixed_ips);
+    Ok(())
+}
+
+/// Adds the attributes that depend on other objects, and checks these objects.
+fn complete(state: &CloudState, port: &mut Object, project: &str) -> Result<(), Reply> {
     let secure = flag(port, "port_security_enabled");
     match port.get("security_groups").and_then(Value::as_array) {
         Some(groups) => check_groups(state, groups, project)?,
@@ -188,7 +200,7 @@ pub(super) fn update(state: &mut CloudState, context: &Context<'_>, id: &str) ->
     apply(state, context, ResourceKind::Port, id, changes)
 }
 
-/// Returns the addresses of a port after a change: it keeps those that it already has.
+/// Returns the addresses of a port after a change: it keeps those that it already has, and those that it formed.
 fn reallocate(state: &CloudState, port: &Object, requested: &[Value]) -> Result<Vec<Value>, Reply> {
     let held = list(port, "fixed_ips");
     let mut fixed_ips = Vec::new();
@@ -202,13 +214,14 @@ fn reallocate(state: &CloudState, port: &Object, requested: &[Value]) -> Result<
         });
         match kept {
             Some(kept) => fixed_ips.push(kept.clone()),
-            None => fixed_ips.extend(allocate(
-                state,
-                text(port, "network_id"),
-                Some(std::slice::from_ref(fixed_ip)),
-            )?),
+            None => {
+                fixed_ips.push(allocate_one(state, text(port, "network_id"), fixed_ip, &recipient(port))?);
+            }
         }
     }
+    let formed = held.iter().filter(|fixed| is_formed(state, fixed) && !fixed_ips.contains(*fixed));
+    let formed: Vec<Value> = formed.cloned().collect();
+    fixed_ips.extend(formed);
     Ok(fixed_ips)
 }
 
@@ -250,9 +263,7 @@ pub(crate) fn make(
     port.extend(object(attributes));
     set(&mut port, "network_id", network);
     stamp(&mut port, project, context.now);
-    let requested = port.get("fixed_ips").and_then(Value::as_array).cloned();
-    let fixed_ips = allocate(state, network, requested.as_deref())?;
-    set(&mut port, "fixed_ips", fixed_ips);
+    give_addresses(state, &mut port)?;
     complete(state, &mut port, project)?;
     let id = text(&port, "id").to_owned();
     state.insert(ResourceKind::Port, port);

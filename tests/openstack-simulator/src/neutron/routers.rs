@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::resource::{apply, changes, check_quota, draft, find, find_own, reply};
-use super::{ResourceKind, allocate, bad_request, conflict};
+use super::{Recipient, ResourceKind, allocate, allocate_one, bad_request, conflict};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, flag, list, set, text};
@@ -33,6 +33,9 @@ pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerRe
     reply(state, ResourceKind::Router, &id, StatusCode::CREATED)
 }
 
+/// Port of a gateway. External networks of the simulator have no subnet on which it would form an address.
+const GATEWAY: Recipient<'static> = Recipient { mac_address: "", device_owner: "network:router_gateway" };
+
 /// Returns the gateway that the body requests, with an address of the external network. `held` are the addresses that the
 /// router has on this network.
 fn gateway(
@@ -54,16 +57,14 @@ fn gateway(
     let addresses =
         requested.get("external_fixed_ips").and_then(Value::as_array).filter(|list| !list.is_empty());
     let fixed_ips = match addresses {
-        None => allocate(state, network_id, None)?,
+        None => allocate(state, network_id, None, &GATEWAY)?,
         Some(addresses) => {
             let mut fixed_ips = Vec::new();
             for address in addresses {
                 let kept = held.iter().find(|it| is_held(it, address)).cloned();
                 match kept {
                     Some(kept) => fixed_ips.push(kept),
-                    None => {
-                        fixed_ips.extend(allocate(state, network_id, Some(std::slice::from_ref(address)))?)
-                    }
+                    None => fixed_ips.push(allocate_one(state, network_id, address, &GATEWAY)?),
                 }
             }
             fixed_ips

@@ -5,12 +5,13 @@ use std::net::IpAddr;
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::allocation::is_automatic;
 use super::resource::{apply, changes, check_quota, draft, find_own, reply};
 use super::{ResourceKind, bad_request, conflict};
 use crate::address::Network;
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
-use crate::object::{Object, list, set, text, touch};
+use crate::object::{Object, flag, list, set, text, touch};
 use crate::state::CloudState;
 
 /// Returns the defaults of a subnet.
@@ -33,6 +34,7 @@ pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerRe
     find_own(state, context, ResourceKind::Network, &network, "create_subnet_on")
         .map_err(|_| ResourceKind::Network.missing(&network))?;
     let range = check_range(state, &subnet, &network)?;
+    check_modes(&subnet, &range)?;
     check_quota(state, ResourceKind::Subnet, text(&subnet, "project_id"))?;
     complete(&mut subnet, &range)?;
     let id = text(&subnet, "id").to_owned();
@@ -63,6 +65,35 @@ fn check_range(state: &CloudState, subnet: &Object, network: &str) -> Result<Net
         return Err(invalid(&words));
     }
     Ok(range)
+}
+
+/// Checks the modes by which hosts get their addresses of IPv6.
+fn check_modes(subnet: &Object, range: &Network) -> Result<(), Reply> {
+    let keys = ["ipv6_ra_mode", "ipv6_address_mode"];
+    let [announced, address] = keys.map(|key| text(subnet, key));
+    let named = keys.into_iter().find(|key| !text(subnet, key).is_empty());
+    let Some(named) = named else { return Ok(()) };
+    if range.is_v4() {
+        return Err(invalid(&format!("{named} is not valid when ip_version is 4.")));
+    }
+    if !flag(subnet, "enable_dhcp") {
+        let words = "ipv6_ra_mode or ipv6_address_mode cannot be set when enable_dhcp is set to False.";
+        return Err(invalid(words));
+    }
+    if !announced.is_empty() && !address.is_empty() && announced != address {
+        return Err(invalid(&format!(
+            "ipv6_ra_mode set to '{announced}' with ipv6_address_mode set to '{address}' is not valid. If both \
+             attributes are set, they must be the same value."
+        )));
+    }
+    let cidr = text(subnet, "cidr");
+    if is_automatic(subnet) && !cidr.ends_with("/64") {
+        return Err(invalid(&format!(
+            "Invalid CIDR {cidr} for IPv6 address mode. OpenStack uses the EUI-64 address format, which requires the \
+             prefix to be /64."
+        )));
+    }
+    Ok(())
 }
 
 /// Adds the gateway and the pools.

@@ -1,6 +1,7 @@
 //! Handlers for Neutron trunks.
 
 use http::StatusCode;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::resource::{apply, changes, check_quota, draft, find, find_own, reply};
@@ -9,6 +10,9 @@ use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
 use crate::object::{Object, list, set, text, touch};
 use crate::state::CloudState;
+
+/// `device_owner` of a port that a trunk carries.
+const CARRIED: &str = "trunk:subport";
 
 /// Returns the defaults of a trunk.
 fn defaults() -> Value {
@@ -66,12 +70,29 @@ pub(super) fn add_subports(state: &mut CloudState, context: &Context<'_>, id: &s
         }
         held.push(subport.clone());
         if let Some(port) = state.find_mut(ResourceKind::Port, &port) {
-            set(port, "device_owner", "trunk:subport");
+            set(port, "device_owner", CARRIED);
             set(port, "device_id", id);
             touch(port, context.now);
         }
     }
     write(state, context, id, held)
+}
+
+/// Adds a port to a trunk, as a CNI plugin does. Returns false if one of them does not exist.
+pub(crate) fn carry(state: &mut CloudState, id: &str, port: &str, now: Timestamp) -> bool {
+    let held = state.find(ResourceKind::Trunk, id).map(|trunk| list(trunk, "sub_ports").to_vec());
+    let (Some(mut held), Some(found)) = (held, state.find_mut(ResourceKind::Port, port)) else {
+        return false;
+    };
+    set(found, "device_owner", CARRIED);
+    set(found, "device_id", id);
+    touch(found, now);
+    held.push(json!({"port_id": port, "segmentation_type": "vlan", "segmentation_id": held.len() + 1}));
+    if let Some(trunk) = state.find_mut(ResourceKind::Trunk, id) {
+        set(trunk, "sub_ports", held);
+        touch(trunk, now);
+    }
+    true
 }
 
 /// `PUT /trunks/{id}/remove_subports`. The body has no outer key.

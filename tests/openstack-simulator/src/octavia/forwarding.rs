@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::neutron::ResourceKind;
 use crate::object::text;
 
 /// States of a member or a load balancer that does not forward: it is not there yet, or broken.
@@ -18,7 +19,11 @@ pub(crate) fn forwarding(state: &CloudState) -> BTreeMap<Target, Vec<&Object>> {
     for member in state.balancers(BalancerKind::Member).filter(forwards) {
         let balancer = state.balancer(BalancerKind::LoadBalancer, text(member, LOAD_BALANCER));
         let Some(balancer) = balancer.filter(forwards) else { continue };
-        let target = (text(balancer, "vip_network_id").to_owned(), text(member, "address").to_owned());
+        // A member without a subnet is reached through the network of the address.
+        let subnet = state.find(ResourceKind::Subnet, text(member, "subnet_id"));
+        let network =
+            subnet.map_or_else(|| text(balancer, "vip_network_id"), |subnet| text(subnet, "network_id"));
+        let target = (network.to_owned(), text(member, "address").to_owned());
         found.entry(target).or_default().push(balancer);
     }
     found

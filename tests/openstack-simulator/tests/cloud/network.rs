@@ -49,6 +49,65 @@ async fn addresses_come_from_the_pools_and_only_once() {
     assert_eq!(exhausted.message(), format!("No more IP addresses available on network {network}."));
 }
 
+/// Creates a network with a subnet of IPv4 and one of IPv6 on which hosts form their own addresses.
+async fn dual_stack(client: &Client) -> [String; 3] {
+    let network = client.post(&format!("{NETWORK}/networks"), json!({"network": {"name": "n"}})).await.id();
+    let four = json!({"subnet": {"network_id": network, "ip_version": 4, "cidr": "10.99.0.0/24"}});
+    let six = json!({"subnet": {
+        "network_id": network, "ip_version": 6, "cidr": "fd00:99::/64", "ipv6_ra_mode": "slaac",
+        "ipv6_address_mode": "slaac",
+    }});
+    let subnet = async |body: Value| client.post(&format!("{NETWORK}/subnets"), body).await.id();
+    [network, subnet(four).await, subnet(six).await]
+}
+
+#[tokio::test]
+async fn ports_form_their_addresses_of_ipv6_and_floating_ips_lead_to_ipv4_only() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    let [network, four, six] = dual_stack(&client).await;
+    let ports = format!("{NETWORK}/ports");
+    let port = async |fixed_ips: Value| {
+        let body = json!({"port": {"network_id": network, "mac_address": "fa:16:3e:01:02:03", "fixed_ips": fixed_ips}});
+        client.post(&ports, body).await
+    };
+    let formed = json!({"subnet_id": six, "ip_address": "fd00:99::f816:3eff:fe01:203"});
+    let first = port(json!([{"subnet_id": four}])).await.object();
+    let fixed = |ip: &str| json!({"subnet_id": four, "ip_address": ip});
+    assert_eq!(first["fixed_ips"], json!([formed, fixed("10.99.0.2")]), "the formed one comes unasked");
+    let path = format!("{ports}/{}", first["id"].as_str().unwrap());
+    let moved = json!({"port": {"fixed_ips": [{"subnet_id": four, "ip_address": "10.99.0.9"}]}});
+    let moved = client.put(&path, moved).await.object();
+    assert_eq!(moved["fixed_ips"], json!([fixed("10.99.0.9"), formed]), "the formed one stays");
+    let refused = port(json!([{"subnet_id": six, "ip_address": "fd00:99::9"}])).await;
+    let words = format!(
+        "IPv6 address fd00:99::9 cannot be directly assigned to a port on subnet {six} as the subnet is configured for \
+         automatic addresses"
+    );
+    assert_eq!((refused.status, refused.message()), (400, words));
+
+    let public = client.id_of(&format!("{NETWORK}/networks"), "public").await;
+    let router = json!({"router": {"name": "r", "external_gateway_info": {"network_id": public}}});
+    let router = client.post(&format!("{NETWORK}/routers"), router).await.id();
+    for subnet in [&four, &six] {
+        let interface = format!("{NETWORK}/routers/{router}/add_router_interface");
+        assert_eq!(client.put(&interface, json!({"subnet_id": subnet})).await.status, 200);
+    }
+    let floating = json!({"floatingip": {"floating_network_id": public, "port_id": first["id"]}});
+    let floating = client.post(&format!("{NETWORK}/floatingips"), floating).await.object();
+    assert_eq!(floating["fixed_ip_address"], "10.99.0.9");
+    assert_eq!(client.delete(&path).await.status, 204);
+    let alone = port(json!([{"subnet_id": six}])).await.object();
+    assert_eq!(alone["fixed_ips"], json!([formed]));
+    let floating = json!({"floatingip": {"floating_network_id": public, "port_id": alone["id"]}});
+    let refused = client.post(&format!("{NETWORK}/floatingips"), floating).await;
+    let id = alone["id"].as_str().unwrap();
+    let words = format!(
+        "Bad floatingip request: Cannot add floating IP to port {id} that has no fixed IPv4 addresses."
+    );
+    assert_eq!((refused.status, refused.message()), (400, words));
+}
+
 #[tokio::test]
 async fn a_floating_ip_requires_a_router_and_protects_it() {
     let simulator = Simulator::start(quick()).await.unwrap();

@@ -78,6 +78,10 @@ async fn invalid_bodies_are_refused() {
     let network = client.id_of(&format!("{NETWORK}/networks"), "private").await;
     let public = client.id_of(&format!("{NETWORK}/networks"), "public").await;
     let subnet = json!({"network_id": network, "ip_version": 4, "cidr": "10.6.3.0/24"});
+    let automatic = |version: u8, cidr: &str| {
+        let mode = "slaac";
+        json!({"subnet": {"network_id": network, "ip_version": version, "cidr": cidr, "ipv6_ra_mode": mode}})
+    };
     let table = [
         ("ports", json!({"prt": {}}), 400, "Unable to find 'port' in request body"),
         (
@@ -108,6 +112,19 @@ async fn invalid_bodies_are_refused() {
                 "Invalid input for operation: Requested subnet with cidr: 10.6.3.0/24 for network: {network} \
                  overlaps with another subnet."
             ),
+        ),
+        (
+            "subnets",
+            automatic(4, "10.7.0.0/24"),
+            400,
+            "Invalid input for operation: ipv6_ra_mode is not valid when ip_version is 4.",
+        ),
+        (
+            "subnets",
+            automatic(6, "fd00:7::/56"),
+            400,
+            "Invalid input for operation: Invalid CIDR fd00:7::/56 for IPv6 address mode. OpenStack uses the EUI-64 \
+             address format, which requires the prefix to be /64.",
         ),
         (
             "ports",

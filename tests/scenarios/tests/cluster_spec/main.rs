@@ -3,6 +3,7 @@
 
 mod blockers;
 mod drift;
+mod e2e_default;
 mod endpoints;
 mod existing_network;
 mod lost_calls;

@@ -9,7 +9,7 @@ async fn delete(scene: &Scene) {
 }
 
 /// Deletes the cluster, and checks that nothing is left.
-async fn leaves_nothing(scene: &Scene) {
+pub(super) async fn leaves_nothing(scene: &Scene) {
     delete(scene).await;
     let gone = |client: Client| async move {
         Ok(Api::<Cluster>::namespaced(client, NAMESPACE).get_opt("c").await?.is_none())

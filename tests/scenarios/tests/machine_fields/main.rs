@@ -11,6 +11,7 @@ mod quota;
 mod restored;
 mod rotation;
 mod templates;
+mod trunks;
 
 use std::time::Duration;
 

@@ -20,9 +20,10 @@ const CLOUD: &str = "http://127.0.0.1:15000";
 pub(crate) const OWN_FOLDER: &str = "own/";
 
 /// Manifests of the same kinds as upstream's templates, for a checkout without them.
-const OWN: [(&str, &str); 2] = [
+const OWN: [(&str, &str); 3] = [
     ("own/load-balancer", include_str!("own/load-balancer.yaml")),
     ("own/v1beta1", include_str!("own/v1beta1.yaml")),
+    ("own/v1beta1-class", include_str!("own/v1beta1-class.yaml")),
 ];
 
 /// Template whose manifest is in several files. Its user writes the Secret.

@@ -24,13 +24,18 @@ const NAMESPACE: &str = "hollow";
 
 /// Waits until `missing` finds nothing.
 pub(crate) async fn until<F: Future<Output = String>>(missing: impl Fn() -> F) {
+    until_within(LIMIT, missing).await;
+}
+
+/// Waits until `missing` finds nothing, for at most this time.
+pub(crate) async fn until_within<F: Future<Output = String>>(limit: Duration, missing: impl Fn() -> F) {
     let begun = Instant::now();
     loop {
         let found = missing().await;
         if found.is_empty() {
             return;
         }
-        assert!(begun.elapsed() < LIMIT, "timed out: {found}");
+        assert!(begun.elapsed() < limit, "timed out: {found}");
         tokio::time::sleep(INTERVAL).await;
     }
 }

@@ -49,8 +49,9 @@ const IMAGES: &str = r#"
 "#;
 
 /// A Cluster of a class, with nodes.
-struct Scene {
+pub(crate) struct Scene {
     client: Client,
+    pub(crate) namespace: String,
 }
 
 /// Machine of a look.
@@ -61,11 +62,20 @@ struct Seen {
 }
 
 impl Scene {
-    fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(&self) -> Api<K> {
-        Api::namespaced(self.client.clone(), NAMESPACE)
+    /// Creates a class and a Cluster of it with this version. Each Machine has the image of its version.
+    pub(crate) async fn create(world: &World, namespace: &str, version: &str) -> Self {
+        let versions = "  kubernetesVersions: ";
+        let with_images = format!("{}{versions}", IMAGES.trim_start_matches('\n'));
+        let manifest = manifest(world, namespace, version).replace(versions, &with_images);
+        world.create(&manifest).await.unwrap();
+        Self { client: world.admin(), namespace: namespace.to_owned() }
     }
 
-    async fn change(&self, topology: Value) {
+    pub(crate) fn api<K: Resource<DynamicType = (), Scope = NamespaceResourceScope>>(&self) -> Api<K> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    pub(crate) async fn change(&self, topology: Value) {
         let change = Patch::Merge(json!({"spec": {"topology": topology}}));
         self.api::<Cluster>().patch("blue", &PatchParams::default(), &change).await.unwrap();
     }
@@ -73,7 +83,7 @@ impl Scene {
     /// Returns the plan of a change.
     async fn plan(&self, topology: Value) -> Value {
         let change = json!({"spec": {"topology": topology}});
-        plans::call(&self.client, NAMESPACE, &change).await.unwrap()
+        plans::call(&self.client, &self.namespace, &change).await.unwrap()
     }
 
     async fn machines(&self) -> Vec<Seen> {
@@ -86,12 +96,12 @@ impl Scene {
         machines.into_iter().map(seen).collect()
     }
 
-    async fn names(&self) -> BTreeSet<String> {
+    pub(crate) async fn names(&self) -> BTreeSet<String> {
         self.machines().await.into_iter().map(|it| it.name).collect()
     }
 
     /// Describes what keeps the Cluster from being available with this version.
-    async fn missing(&self, version: &str) -> String {
+    pub(crate) async fn missing(&self, version: &str) -> String {
         let machines = self.api::<Machine>().list(&ListParams::default()).await.unwrap().items;
         let is_done = |it: &Machine| {
             let info = it.status.as_ref().and_then(|status| status.node_info.as_ref());
@@ -217,11 +227,7 @@ async fn a_topology_with_nodes_is_upgraded_by_two_minors_changes_its_class_and_t
     let empty = world.counts();
     let term = CancellationToken::new();
     let running = tests_scenarios::run(&world, &term);
-    let versions = "  kubernetesVersions: ";
-    let manifest = manifest(&world, NAMESPACE, "v1.32.0")
-        .replace(versions, &format!("{}{versions}", IMAGES.trim_start_matches('\n')));
-    world.create(&manifest).await.unwrap();
-    let scene = Scene { client: world.admin() };
+    let scene = Scene::create(&world, NAMESPACE, "v1.32.0").await;
     until(|| scene.missing("v1.32.0")).await;
 
     let before = scene.names().await;

@@ -6,6 +6,7 @@ mod crashes;
 mod hollow;
 mod hollow_changes;
 mod life;
+mod many;
 mod names;
 mod overrides;
 mod plans;

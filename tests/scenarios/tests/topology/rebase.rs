@@ -1,10 +1,11 @@
 //! A Cluster that changes to another class: templates rotate and objects stay, or the change is refused.
 
 use apiserver_types::{Cluster, ClusterClass, ClusterClassSpec, OpenStackCluster, OpenStackMachineTemplate};
-use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
+use crate::manifest;
 use crate::testbed::Testbed;
 
 impl Testbed {
@@ -25,6 +26,13 @@ impl Testbed {
         let change = Patch::Merge(json!({"spec": {"topology": {"classRef": {"name": class}}}}));
         let changed = self.api::<Cluster>().patch("blue", &PatchParams::default(), &change).await;
         changed.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Returns the names of the objects that stay while templates rotate.
+    async fn names(&self) -> [String; 3] {
+        let infrastructure = self.owned::<OpenStackCluster>().await.remove(0);
+        let (plane, workers) = (self.control_plane().await, self.deployment().await);
+        [infrastructure.name_any(), plane.name_any(), workers.name_any()]
     }
 
     async fn settled(namespace: &'static str) -> Self {
@@ -51,16 +59,11 @@ async fn a_change_to_a_compatible_class_rotates_templates_and_keeps_the_objects(
     ];
     testbed.other_class("large", changes).await;
     testbed.reconcile_classes().await;
-    let names = async || {
-        let infrastructure = testbed.owned::<OpenStackCluster>().await.remove(0);
-        let (plane, workers) = (testbed.control_plane().await, testbed.deployment().await);
-        [infrastructure.name_any(), plane.name_any(), workers.name_any()]
-    };
-    let (before, old) = (names().await, testbed.deployment().await.spec.template.spec);
+    let (before, old) = (testbed.names().await, testbed.deployment().await.spec.template.spec);
     testbed.rebase("large").await.unwrap();
     testbed.settle().await;
     assert_eq!(testbed.condition().await, "True ReconcileSucceeded ");
-    assert_eq!(names().await, before, "the objects keep their names");
+    assert_eq!(testbed.names().await, before, "the objects keep their names");
     let deployment = testbed.deployment().await;
     assert_eq!(deployment.labels()["team"], "b");
     let new = &deployment.spec.template.spec;
@@ -76,6 +79,32 @@ async fn a_change_to_a_compatible_class_rotates_templates_and_keeps_the_objects(
     testbed.settle().await;
     let written = testbed.crash.effects().split_off(effects);
     assert!(written.is_empty(), "a resting topology wrote: {written:#?}");
+}
+
+#[tokio::test]
+async fn a_change_to_a_class_of_another_namespace_keeps_the_objects_and_follows_that_class() {
+    const OTHER: &str = "classes";
+    let testbed = Testbed::settled("apart").await;
+    let documents = manifest(&testbed.world, OTHER, "v1.33.0");
+    let (class, _) = documents.rsplit_once("---\n").unwrap();
+    testbed.world.create(class).await.unwrap();
+    testbed.reconcile_classes().await;
+    let before = testbed.names().await;
+    testbed.change(json!({"classRef": {"name": "small", "namespace": OTHER}})).await;
+    testbed.settle().await;
+    assert_eq!(testbed.condition().await, "True ReconcileSucceeded ");
+    testbed.api::<ClusterClass>().delete("small", &Default::default()).await.unwrap();
+
+    let classes: Api<ClusterClass> = Api::namespaced(testbed.client.clone(), OTHER);
+    let mut workers = serde_json::to_value(classes.get("small").await.unwrap().spec.workers).unwrap();
+    workers["machineDeployments"][0]["metadata"] = json!({"labels": {"team": "c"}});
+    let change = Patch::Merge(json!({"spec": {"workers": workers}}));
+    classes.patch("small", &PatchParams::default(), &change).await.unwrap();
+    testbed.reconcile_classes().await;
+    testbed.settle().await;
+    assert_eq!(testbed.condition().await, "True ReconcileSucceeded ");
+    assert_eq!(testbed.deployment().await.labels()["team"], "c");
+    assert_eq!(testbed.names().await, before, "the objects keep their names");
 }
 
 #[tokio::test]

@@ -33,6 +33,8 @@ async fn network(cloud: &dyn Cloud) -> (String, Vec<String>) {
             name: cidr.to_owned(),
             network_id: network.clone(),
             cidr: cidr.to_owned(),
+            // Nodes form their own addresses of IPv6, as in most clouds.
+            slaac: cidr.contains(':'),
             ..NewSubnet::default()
         };
         let subnet = cloud.create_subnet(&new).await.unwrap().id;
@@ -55,7 +57,7 @@ fn documents(world: &World, network: &str, subnets: &[String]) -> String {
 }
 
 /// Returns the families that the rules of a group admit from anywhere at this port.
-async fn families(cloud: &dyn Cloud, port: i32) -> BTreeSet<String> {
+pub(crate) async fn families(cloud: &dyn Cloud, port: i32) -> BTreeSet<String> {
     let groups = cloud.security_groups(&SecurityGroupQuery::default()).await.unwrap();
     let rules = groups.iter().flat_map(|group| &group.rules);
     let admits = rules.filter(|it| it.rule.direction == "ingress" && it.rule.port_min == Some(port));

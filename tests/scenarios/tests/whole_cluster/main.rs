@@ -13,12 +13,16 @@ mod dual_stack;
 mod endpoint;
 mod failed_looks;
 mod histories;
+mod ipv6;
+mod kubectl;
 mod later_machines;
 mod leftovers;
 mod looks;
+mod made_again;
 mod node_drain;
 mod objects;
 mod observer;
+mod old_workers;
 mod outages;
 mod pods;
 mod quick_start;
@@ -33,6 +37,7 @@ use apiserver_types::{KubeadmControlPlane, MachineDeployment};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
+use tests_openstack_simulator::Simulator;
 use tests_scenarios::World;
 use tokio_util::sync::CancellationToken;
 
@@ -84,7 +89,12 @@ async fn a_cluster_comes_scales_and_goes_without_a_trace() {
 }
 
 fn manifest(world: &World, namespace: &str) -> String {
-    let clouds = world.cloud.clouds_yaml("demo");
+    manifest_of(&world.cloud, namespace)
+}
+
+/// Returns the manifest of a cluster in this cloud.
+fn manifest_of(cloud: &Simulator, namespace: &str) -> String {
+    let clouds = cloud.clouds_yaml("demo");
     let clouds: String = clouds.lines().map(|line| format!("    {line}\n")).collect();
     MANIFEST.replace("NAMESPACE", namespace).replace("CLOUDS\n", &clouds)
 }

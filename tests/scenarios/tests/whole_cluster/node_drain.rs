@@ -1,7 +1,9 @@
-//! Drain of a worker as upstream's `node_drain` sees it: rules give the order, budgets and volumes hold it up, and the
-//! condition says for what it waits. Before it, the changes in place of upstream's `kcp_md_rollout`.
+//! Drain of a worker and of a control plane Machine as upstream's `node_drain` sees it: rules give the order, budgets and
+//! volumes hold it up, and the condition says for what it waits. Before it, the changes in place of upstream's
+//! `kcp_md_rollout`.
 
 use apiserver_types::{KubeadmControlPlane, Machine, MachineDeployment, MachineDrainRule};
+use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -20,6 +22,12 @@ use super::observer::Observer;
 
 const NAMESPACE: &str = "drained";
 
+/// Prefix of the keys of the taints.
+const TAINT: &str = "test.capstan.dev/";
+
+/// Label of control plane Machines.
+const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
+
 /// Finalizer that keeps an evicted pod until the test removes it, as a pod does that ends slowly.
 const SLOW: &str = "test.capstan.dev/slow";
 
@@ -37,9 +45,16 @@ impl Scene {
         Api::default_namespaced(self.workload.clone())
     }
 
-    async fn worker(&self) -> Machine {
-        let worker = ListParams::default().labels("!cluster.x-k8s.io/control-plane");
-        self.api::<Machine>().list(&worker).await.unwrap().items.remove(0)
+    /// Returns the names of a Machine with these labels and of its Node.
+    async fn machine(&self, labels: &str) -> (String, String) {
+        let machines = self.api::<Machine>().list(&ListParams::default().labels(labels)).await.unwrap();
+        let machine = machines.items.first().unwrap();
+        let node = machine.status.as_ref().and_then(|status| status.node_ref.as_ref());
+        (machine.name_any(), node.unwrap().name.clone())
+    }
+
+    async fn worker(&self) -> (String, String) {
+        self.machine(&format!("!{CONTROL_PLANE}")).await
     }
 
     /// Creates a pod on a node that runs and is Ready.
@@ -60,10 +75,10 @@ impl Scene {
         self.pods().patch_status(name, &PatchParams::default(), &change).await.unwrap();
     }
 
-    async fn rule(&self, app: &str, drain: &Value) {
+    /// Creates a rule for the pods of an application on Machines with this label.
+    async fn rule(&self, app: &str, label: (&str, &str), drain: &Value) {
         let pods = json!([{"selector": {"matchLabels": {"app": app}}}]);
-        let machines =
-            json!([{"selector": {"matchLabels": {"cluster.x-k8s.io/deployment-name": "blue-md-0"}}}]);
+        let machines = json!([{"selector": {"matchLabels": {label.0: label.1}}}]);
         let spec = json!({"drain": drain, "machines": machines, "pods": pods});
         create(&self.api::<MachineDrainRule>(), json!({"metadata": {"name": app}, "spec": spec})).await;
     }
@@ -82,16 +97,18 @@ impl Scene {
         let _ = self.pods().delete(name, &DeleteParams::default().grace_period(0)).await;
     }
 
+    /// Changes a Machine, so that its drain looks at the pods at once. Otherwise it does so every 20 s.
+    async fn look(&self, machine: &str, value: &str) -> Machine {
+        let change = Patch::Merge(json!({"metadata": {"annotations": {"test.capstan.dev/look": value}}}));
+        self.api().patch(machine, &PatchParams::default(), &change).await.unwrap()
+    }
+
     /// Waits until the condition `Deleting` of a Machine has this reason and these texts, and exactly these pods are
-    /// evicted. A drain looks at the pods every 20 s, and at once after a change of its Machine: the test makes one.
+    /// evicted.
     async fn until(&self, machine: &str, reason: &str, texts: &[&str], evicted: &[&str]) {
         let mut looks = Looks::begin();
         for count in 0.. {
-            let change = Patch::Merge(
-                json!({"metadata": {"annotations": {"test.capstan.dev/look": count.to_string()}}}),
-            );
-            let machine =
-                self.api::<Machine>().patch(machine, &PatchParams::default(), &change).await.unwrap();
+            let machine = self.look(machine, &count.to_string()).await;
             let found = machine.condition("Deleting").cloned();
             let pods = self.evicted().await;
             let told = found
@@ -114,8 +131,7 @@ impl Scene {
             let nodes = Api::<Node>::all(self.workload.clone()).list(&ListParams::default()).await.unwrap();
             let of = |node: &Node| -> Vec<String> {
                 let taints = node.spec.clone().unwrap_or_default().taints.unwrap_or_default();
-                let own = taints.into_iter().filter(|taint| taint.key.starts_with("test.capstan.dev/"));
-                own.map(|taint| taint.key.trim_start_matches("test.capstan.dev/").to_owned()).collect()
+                taints.iter().filter_map(|taint| taint.key.strip_prefix(TAINT)).map(str::to_owned).collect()
             };
             let taints: Vec<Vec<String>> = nodes.iter().map(of).collect();
             if taints.iter().all(|it| it == expected) {
@@ -135,6 +151,15 @@ impl Scene {
         api.patch("blue-md-0", &PatchParams::default(), &spec).await.unwrap();
     }
 
+    /// Removes the taints of the test from a Node, as an add-on does that has begun to work there.
+    async fn untaint(&self, name: &str) {
+        let nodes: Api<Node> = Api::all(self.workload.clone());
+        let mut taints = nodes.get(name).await.unwrap().spec.unwrap_or_default().taints.unwrap_or_default();
+        taints.retain(|taint| !taint.key.starts_with(TAINT));
+        let change = Patch::Merge(json!({"spec": {"taints": taints}}));
+        nodes.patch(name, &PatchParams::default(), &change).await.unwrap();
+    }
+
     /// Returns the uids of all Machines.
     async fn machines(&self) -> Vec<Option<String>> {
         let machines = self.api::<Machine>().list(&ListParams::default()).await.unwrap();
@@ -149,13 +174,14 @@ where
     api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
 }
 
+fn taint(name: &str, propagation: &str) -> Value {
+    let key = format!("{TAINT}{name}");
+    json!({"key": key, "value": "a", "effect": "PreferNoSchedule", "propagation": propagation})
+}
+
 /// Taints that are kept, and those for new Nodes only, come and go on the Nodes of both owners without new Machines.
 async fn taints_change_in_place(scene: &Scene) {
     let before = scene.machines().await;
-    let taint = |name: &str, propagation: &str| {
-        let key = format!("test.capstan.dev/{name}");
-        json!({"key": key, "value": "a", "effect": "PreferNoSchedule", "propagation": propagation})
-    };
     scene.taint(&json!([taint("kept", "Always"), taint("new", "OnInitialization")])).await;
     scene.until_tainted(&["kept"]).await;
     scene.taint(&json!([taint("other", "Always")])).await;
@@ -163,6 +189,39 @@ async fn taints_change_in_place(scene: &Scene) {
     scene.taint(&Value::Null).await;
     scene.until_tainted(&[]).await;
     assert_eq!(scene.machines().await, before, "no Machine is replaced");
+}
+
+/// A taint for new Nodes is on the Node of a new Machine, and does not come back there once it is removed.
+async fn new_nodes_get_their_taints_once(scene: &Scene) {
+    let (_, node) = scene.worker().await;
+    let has = |node: Node| {
+        let taints = node.spec.unwrap_or_default().taints.unwrap_or_default();
+        taints.iter().any(|taint| taint.key == format!("{TAINT}first"))
+    };
+    let nodes: Api<Node> = Api::all(scene.workload.clone());
+    let mut looks = Looks::begin();
+    while !has(nodes.get(&node).await.unwrap()) {
+        looks.again(&format!("the taint for new Nodes on {node}")).await;
+    }
+    scene.untaint(&node).await;
+    scene.taint(&json!([taint("first", "OnInitialization"), taint("kept", "Always")])).await;
+    scene.until_tainted(&["kept"]).await;
+}
+
+/// Rules hold for the control plane, too: a rollout waits for a pod that has to complete.
+async fn the_control_plane_is_drained_by_rules(scene: &Scene, observer: &Observer) {
+    let (machine, node) = scene.machine(CONTROL_PLANE).await;
+    scene.rule("plane", (CONTROL_PLANE, ""), &json!({"behavior": "WaitCompleted"})).await;
+    scene.run(&node, "plane").await;
+    let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap().to_string();
+    let change = Patch::Merge(json!({"spec": {"rollout": {"after": now}}}));
+    let api = scene.api::<KubeadmControlPlane>();
+    api.patch("blue-control-plane", &PatchParams::default(), &change).await.unwrap();
+    scene.until(&machine, "DrainingNode", &["Pod default/plane: waiting for completion"], &[]).await;
+    scene.say("plane", "Succeeded").await;
+    scene.look(&machine, "completed").await;
+    observer.until_deleted(Some(&machine)).await;
+    observer.until_available(1, 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -175,13 +234,14 @@ async fn node_drain_follows_rules_budgets_and_volumes_kcp_md_rollout_sets_taints
     observer.until_available(1, 1).await;
     let scene = Scene { client: world.admin(), workload: observer.workload().await };
     taints_change_in_place(&scene).await;
+    scene.taint(&json!([taint("first", "OnInitialization")])).await;
 
-    let worker = scene.worker().await;
-    let (machine, node) = (worker.name_any(), worker.status.unwrap().node_ref.unwrap().name);
-    scene.rule("early", &json!({"behavior": "Drain", "order": 1})).await;
-    scene.rule("late", &json!({"behavior": "Drain", "order": 2})).await;
-    scene.rule("stays", &json!({"behavior": "Skip"})).await;
-    scene.rule("job", &json!({"behavior": "WaitCompleted"})).await;
+    let (machine, node) = scene.worker().await;
+    let workers = ("cluster.x-k8s.io/deployment-name", "blue-md-0");
+    scene.rule("early", workers, &json!({"behavior": "Drain", "order": 1})).await;
+    scene.rule("late", workers, &json!({"behavior": "Drain", "order": 2})).await;
+    scene.rule("stays", workers, &json!({"behavior": "Skip"})).await;
+    scene.rule("job", workers, &json!({"behavior": "WaitCompleted"})).await;
     for name in ["early", "late", "stays", "job"] {
         scene.run(&node, name).await;
     }
@@ -215,6 +275,7 @@ async fn node_drain_follows_rules_budgets_and_volumes_kcp_md_rollout_sets_taints
     deployments.patch("blue-md-0", &PatchParams::default(), &Patch::Merge(&limit)).await.unwrap();
     observer.until_deleted(Some(&machine)).await;
     observer.until_available(1, 1).await;
+    new_nodes_get_their_taints_once(&scene).await;
 
     deployments.delete("blue-md-0", &DeleteParams::foreground()).await.unwrap();
     let mut looks = Looks::begin();
@@ -222,6 +283,7 @@ async fn node_drain_follows_rules_budgets_and_volumes_kcp_md_rollout_sets_taints
         looks.again("the end of the MachineDeployment after its Machine").await;
     }
     observer.until_available(1, 0).await;
+    the_control_plane_is_drained_by_rules(&scene, &observer).await;
     term.cancel();
     running.join_all().await;
     drop(hollow);

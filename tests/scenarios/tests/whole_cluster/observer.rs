@@ -17,7 +17,12 @@ pub(crate) struct Observer {
 
 impl Observer {
     pub(crate) fn new(world: &World, namespace: &str) -> Self {
-        Self { client: world.admin(), namespace: namespace.to_owned() }
+        Self::of(world.admin(), namespace)
+    }
+
+    /// Returns an observer that reads with this client.
+    pub(crate) fn of(client: Client, namespace: &str) -> Self {
+        Self { client, namespace: namespace.to_owned() }
     }
 
     pub(crate) fn clusters(&self) -> Api<Cluster> {

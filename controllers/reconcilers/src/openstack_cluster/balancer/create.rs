@@ -1,18 +1,30 @@
 //! Creation of the load balancer and of the port of its address.
 
 use apiserver_types::OpenStackCluster;
-use controllers_infrastructure::{FixedIp, NewLoadBalancer, NewPort};
+use controllers_infrastructure::{FixedIp, NewLoadBalancer, NewPort, Port};
 use controllers_runtime::ReconcileError;
 
 use super::super::act::{Actor, EventText, gone};
 use super::super::observe::Observed;
 use super::lost_address::{self, Consequence};
 use super::repairs::RECREATIONS;
-use super::{BalancerWish, RECREATED, limits};
+use super::{BalancerWish, RECREATED, decide, limits};
 use crate::names;
 
 /// Neutron's `device_owner` of the port of the address. Octavia deletes only ports of its own.
 const DEVICE_OWNER: &str = "capstan:api-vip";
+
+/// Returns the address of a port on a subnet. Neutron adds addresses of subnets on which ports form their own, and its order
+/// means nothing.
+fn address_of(port: &Port, subnet: Option<&String>) -> FixedIp {
+    let on_subnet = port.fixed_ips.iter().find(|ip| subnet.is_some() && ip.subnet_id.as_ref() == subnet);
+    on_subnet.or_else(|| port.fixed_ips.first()).cloned().unwrap_or_default()
+}
+
+/// Returns true if a port may have formed an address by itself. Neutron gives it to no other port on request.
+fn is_formed(address: &str) -> bool {
+    address.contains(':')
+}
 
 impl Actor<'_> {
     /// Describes a port that only keeps an address of the API.
@@ -76,7 +88,7 @@ impl Actor<'_> {
         }
         self.note_recreation(object, observed).await?;
         let port = observed.balancing.vip_port.clone().unwrap_or_default();
-        let fixed = port.fixed_ips.first().cloned().unwrap_or_default();
+        let fixed = address_of(&port, decide::place(wish, observed).map(|(_, subnet)| subnet).as_ref());
         let new = NewLoadBalancer {
             name: wish.name.clone(),
             description: self.tag.description(),
@@ -93,7 +105,8 @@ impl Actor<'_> {
             Err(error) if error.message.contains("vip_port_id is disallowed") => {
                 gone(self.cloud.delete_port(&port.id).await)?;
                 observed.balancing.vip_port = None;
-                let vip_address = fixed.ip_address.clone();
+                let is_free = observed.balancing.wanted_address(wish).is_none();
+                let vip_address = fixed.ip_address.clone().filter(|it| !(is_free && is_formed(it)));
                 let new = NewLoadBalancer { vip_port_id: None, vip_address, ..new };
                 self.cloud.create_load_balancer(&new).await?
             }
@@ -178,5 +191,24 @@ impl Actor<'_> {
                 name,
             )),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_is_the_one_on_the_subnet_wherever_neutron_lists_it() {
+        let fixed = |subnet: &str, address: &str| FixedIp {
+            subnet_id: Some(subnet.to_owned()),
+            ip_address: Some(address.to_owned()),
+        };
+        let fixed_ips = vec![fixed("six", "fd00:20::f816:3eff:fe01:203"), fixed("four", "10.6.0.5")];
+        let port = Port { fixed_ips, ..Port::default() };
+        let of = |subnet: Option<&str>| address_of(&port, subnet.map(str::to_owned).as_ref()).ip_address;
+        assert_eq!(of(Some("four")).as_deref(), Some("10.6.0.5"));
+        assert_eq!(of(Some("six")).as_deref(), Some("fd00:20::f816:3eff:fe01:203"));
+        assert_eq!(of(None).as_deref(), Some("fd00:20::f816:3eff:fe01:203"));
     }
 }

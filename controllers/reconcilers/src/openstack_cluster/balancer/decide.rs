@@ -180,7 +180,7 @@ pub(in super::super) fn unresolvable(observed: &Observed) -> Option<Step> {
 }
 
 /// Returns the network and subnet of the address: those that the spec names, or the cluster's first.
-fn place(wish: &BalancerWish, observed: &Observed) -> Option<(String, String)> {
+pub(super) fn place(wish: &BalancerWish, observed: &Observed) -> Option<(String, String)> {
     if wish.has_place() {
         return observed.balancing.place.clone();
     }

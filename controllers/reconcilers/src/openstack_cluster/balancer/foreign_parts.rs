@@ -4,6 +4,7 @@ use controllers_infrastructure::{Listener, Member, Pool};
 use controllers_runtime::OwnershipTag;
 
 use super::{BalancerView, BalancerWish, NAME_TAKEN, Step};
+use crate::endpoint_hosts::host_and_port;
 
 /// Returns true if Capstan created a listener: by its tag, else by its name, as an old Octavia has no tags.
 pub(super) fn is_our_listener(wish: &BalancerWish, tag: &OwnershipTag, listener: &Listener) -> bool {
@@ -70,7 +71,7 @@ pub(in super::super) fn titles(wish: &BalancerWish, tag: &OwnershipTag, view: &B
     });
     let members = view.pools.iter().flat_map(|pool| &pool.members);
     let members = members.filter(|it| !is_our_member(wish, tag, view, it)).map(|it| {
-        let at = format!("{}:{}", it.address, it.protocol_port);
+        let at = host_and_port(&it.address, it.protocol_port);
         format!("member {} ({}, {at}) of another owner on load balancer {of}", it.name, it.id)
     });
     listeners.chain(members).collect()

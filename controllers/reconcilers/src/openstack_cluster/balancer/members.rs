@@ -1,12 +1,12 @@
 //! Decision on the members of a pool, which are the control plane machines.
 
-use std::net::IpAddr;
-
 use controllers_infrastructure::{Member, NewMember};
 use controllers_runtime::OwnershipTag;
 use jiff::Timestamp;
 
 use super::{Backend, BalancerView, BalancerWish, MEMBER_ERROR, OVN, PENDING, PoolView, Step, foreign_parts};
+use crate::cidrs::same_address;
+use crate::endpoint_hosts::host_and_port;
 
 /// Time in which connections of a member that leaves can end. Requests to the API are shorter, except watches, which
 /// clients begin again. Unit: seconds.
@@ -65,19 +65,13 @@ pub(super) fn taken(wish: &BalancerWish, tag: &OwnershipTag, view: &BalancerView
     view.backends.iter().find_map(|backend| {
         let held = holder(pool, port, backend);
         let held = held.filter(|member| !foreign_parts::is_our_member(wish, tag, view, member))?;
+        let at = host_and_port(&held.address, port);
         let message = format!(
-            "member {} ({}) of load balancer {} is of another owner and has the address {}:{port} of {}. Remove it",
-            held.name, held.id, wish.name, held.address, backend.machine
+            "member {} ({}) of load balancer {} is of another owner and has the address {at} of {}. Remove it",
+            held.name, held.id, wish.name, backend.machine
         );
         Some(Step::Wait { reason: MEMBER_ERROR, message })
     })
-}
-
-fn same_address(one: &str, other: &str) -> bool {
-    match (one.parse::<IpAddr>(), other.parse::<IpAddr>()) {
-        (Ok(one), Ok(other)) => one == other,
-        _ => one == other,
-    }
 }
 
 /// Returns the step by which a member leaves. If another one can take new connections, it first receives none.

@@ -15,6 +15,7 @@ pub(super) mod foreign_parts;
 pub(super) mod health;
 mod limits;
 mod lost_address;
+mod member_address;
 mod members;
 pub(super) mod observe;
 mod parts;

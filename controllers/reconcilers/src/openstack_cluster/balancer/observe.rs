@@ -4,12 +4,13 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use controllers_infrastructure::{
-    CloudError, ErrorClass, FixedIp, FloatingIp, FloatingIpQuery, LoadBalancer, LoadBalancerQuery,
-    NetworkQuery, Port, PortQuery, SubnetQuery,
+    CloudError, ErrorClass, FloatingIp, FloatingIpQuery, LoadBalancer, LoadBalancerQuery, NetworkQuery, Port,
+    PortQuery, SubnetQuery,
 };
 use controllers_runtime::ReconcileError;
 
 use super::super::observe::{Observed, Observer, one};
+use super::member_address::{is_v6, member_address};
 use super::{BalancerView, BalancerWish, ERROR, NAME_TAKEN, PoolView, health};
 use crate::{cidrs, endpoint_hosts, names, queries};
 
@@ -223,15 +224,13 @@ impl Observer<'_> {
             return Ok(());
         };
         let primary = observed.primary.as_ref().map(|subnet| subnet.id.clone());
+        let is_v6 = is_v6(observed);
         for backend in &mut observed.balancing.backends {
             for id in &backend.ports {
                 let query = PortQuery { id: Some(id.clone()), ..PortQuery::default() };
                 let port = self.cloud.ports(&query).await?.into_iter().next();
                 let fixed = port.filter(|port| port.network_id == network);
-                let on_primary = |ip: &&FixedIp| primary.is_none() || ip.subnet_id == primary;
-                let fixed = fixed.and_then(|port| {
-                    port.fixed_ips.iter().find(on_primary).or_else(|| port.fixed_ips.first()).cloned()
-                });
+                let fixed = fixed.and_then(|port| member_address(&port, primary.as_ref(), is_v6).cloned());
                 if let Some((address, subnet)) = fixed.and_then(|it| Some((it.ip_address?, it.subnet_id))) {
                     backend.address = Some((address, subnet));
                     break;

@@ -12,6 +12,7 @@ use super::{
     Backend, BalancerWish, IDLE_TIMEOUT, Step, allowed_cidrs, clients, decide, limits, members,
     passes_clients,
 };
+use crate::endpoint_hosts::host_and_port;
 
 impl Actor<'_> {
     /// Makes one change of the parts.
@@ -197,7 +198,8 @@ impl Actor<'_> {
             several => self.cloud.create_members(pool, several).await?,
         };
         let added = backends.iter().zip(&new).take(added);
-        let added = added.map(|(backend, new)| format!("{} at {}:{port}", backend.machine, new.address));
+        let at = |new: &NewMember| host_and_port(&new.address, port);
+        let added = added.map(|(backend, new)| format!("{} at {}", backend.machine, at(new)));
         Ok(added.collect())
     }
 }

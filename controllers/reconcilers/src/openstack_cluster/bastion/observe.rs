@@ -53,7 +53,9 @@ impl Observer<'_> {
             let ports = self.cloud.ports(&query).await?;
             let port = ports.into_iter().find(|port| port.network_id == network);
             observed.bastion.port = port.map(|port| {
-                let address = port.fixed_ips.into_iter().find_map(|ip| ip.ip_address);
+                let addresses = port.fixed_ips.into_iter().filter_map(|ip| ip.ip_address);
+                // Neutron's order may change; IPv4 comes first.
+                let address = addresses.min_by_key(|address| address.contains(':'));
                 (port.id, address)
             });
         }

@@ -7,7 +7,7 @@ use super::super::model::Server;
 use super::super::{bad_request, conflict, refusal};
 use crate::context::Context;
 use crate::http::Reply;
-use crate::neutron::{ResourceKind, allocate, ports};
+use crate::neutron::{Recipient, ResourceKind, allocate_one, ports};
 use crate::object::{Object, flag, list, text};
 use crate::state::CloudState;
 
@@ -18,6 +18,9 @@ pub(super) enum Nic {
     /// A network in which Nova creates a port, with an optional address.
     Network { id: String, address: Option<String> },
 }
+
+/// Port that Nova would create. Its hardware address is not known before.
+const NEW: Recipient<'static> = Recipient { mac_address: "", device_owner: "compute:nova" };
 
 /// Returns the interfaces that the body requests, with the checks that Nova makes before it responds.
 pub(super) fn requested(state: &CloudState, context: &Context<'_>, body: &Object) -> Result<Vec<Nic>, Reply> {
@@ -81,8 +84,8 @@ fn nic(state: &CloudState, context: &Context<'_>, network: &Value) -> Result<Nic
     }
     let address = field("fixed_ip").map(str::to_owned);
     if let Some(address) = &address {
-        let fixed_ip = [json!({"ip_address": address})];
-        allocate(state, id, Some(&fixed_ip)).map_err(|_| {
+        let fixed_ip = json!({"ip_address": address});
+        allocate_one(state, id, &fixed_ip, &NEW).map_err(|_| {
             bad_request(&format!("Fixed IP address {address} is already in use on instance None."))
         })?;
     }
