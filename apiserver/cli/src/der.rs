@@ -3,8 +3,7 @@
 //! Requests of users and certificates of the server have the same subject: the user is the common name, and each group is
 //! an organization.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use pem::{EncodeConfig, LineEnding, Pem};
 
 /// Content of the object identifier of a common name: 2.5.4.3.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
@@ -23,9 +22,6 @@ pub const SEQUENCE: u8 = 0x30;
 
 const UTF8_STRING: u8 = 0x0c;
 const SET: u8 = 0x31;
-
-/// Characters in a line of PEM.
-const LINE: usize = 64;
 
 /// Encodes the subject: the user is the common name, and each group an organization.
 pub fn subject(user: &str, groups: &[String]) -> Vec<u8> {
@@ -58,17 +54,8 @@ pub fn element(tag: u8, content: &[u8]) -> Vec<u8> {
 
 /// Encodes the content in PEM, as a block of this label.
 pub fn pem(label: &str, content: &[u8]) -> String {
-    let text = STANDARD.encode(content);
-    let mut pem = format!("-----BEGIN {label}-----\n");
-    let mut rest = text.as_str();
-    while !rest.is_empty() {
-        let (line, next) = rest.split_at_checked(LINE).unwrap_or((rest, ""));
-        pem.push_str(line);
-        pem.push('\n');
-        rest = next;
-    }
-    pem.push_str(&format!("-----END {label}-----\n"));
-    pem
+    let lines = EncodeConfig::new().set_line_ending(LineEnding::LF);
+    pem::encode_config(&Pem::new(label, content), lines)
 }
 
 #[cfg(test)]

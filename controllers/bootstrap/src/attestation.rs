@@ -19,20 +19,22 @@ const NODE: &str = "system:node:";
 pub struct KubeletRequest {
     /// Name of the Node.
     pub node: String,
+    /// Public key, as its DER in the request. The requester has the private one: the signature proves it.
+    pub key: Vec<u8>,
     /// Host names that the certificate is for. A client's has none.
     pub names: Vec<String>,
     /// Addresses that the certificate is for.
     pub addresses: Vec<IpAddr>,
 }
 
-/// Returns the name of the Node that a request for a client certificate is for.
+/// Reads the request of a kubelet for a client certificate.
 ///
 /// # Errors
 /// The request cannot be read, its signature is wrong, or it is for something else than one Node. For people.
-pub fn node_of(request: &[u8]) -> Result<String, String> {
+pub fn client_request(request: &[u8]) -> Result<KubeletRequest, String> {
     let request = kubelet_request(request)?;
     if request.names.is_empty() && request.addresses.is_empty() {
-        return Ok(request.node);
+        return Ok(request);
     }
     Err("it is for a server, because it has alternative names".to_owned())
 }
@@ -47,9 +49,9 @@ pub fn kubelet_request(request: &[u8]) -> Result<KubeletRequest, String> {
     let (_, parsed) = X509CertificationRequest::from_der(&block.contents)
         .map_err(|error| format!("it cannot be read: {error}"))?;
     parsed.verify_signature().map_err(|_| "its signature is wrong")?;
-    let subject = &parsed.certification_request_info.subject;
-    let node = node_in(subject)?;
-    let mut found = KubeletRequest { node, names: Vec::new(), addresses: Vec::new() };
+    let info = &parsed.certification_request_info;
+    let (node, key) = (node_in(&info.subject)?, info.subject_pki.raw.to_vec());
+    let mut found = KubeletRequest { node, key, names: Vec::new(), addresses: Vec::new() };
     for extension in parsed.requested_extensions().into_iter().flatten() {
         let ParsedExtension::SubjectAlternativeName(alternatives) = extension else { continue };
         if alternatives.general_names.is_empty() {
@@ -139,7 +141,10 @@ mod tests {
     #[test]
     fn only_the_request_of_one_kubelet_for_a_client_certificate_names_a_node() {
         let nodes = [ORGANIZATION];
-        assert_eq!(node_of(&request(&nodes, "system:node:m", &[])).as_deref(), Ok("m"));
+        let of_m = || client_request(&request(&nodes, "system:node:m", &[])).unwrap();
+        let (one, other) = (of_m(), of_m());
+        assert_eq!((one.node.as_str(), other.node.as_str()), ("m", "m"));
+        assert_ne!(one.key, other.key, "each of them has a key of its own");
         for (case, request) in [
             ("an administrator", request(&["system:masters"], "system:node:m", &[])),
             ("no organization", request(&[], "system:node:m", &[])),
@@ -148,7 +153,7 @@ mod tests {
             ("a server", request(&nodes, "system:node:m", &["m"])),
             ("no request", b"text".to_vec()),
         ] {
-            assert!(node_of(&request).is_err(), "{case}");
+            assert!(client_request(&request).is_err(), "{case}");
         }
     }
 

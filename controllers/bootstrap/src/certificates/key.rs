@@ -5,16 +5,12 @@ use aws_lc_rs::encoding::AsDer;
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, EcdsaKeyPair, EcdsaSigningAlgorithm,
 };
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use pem::{EncodeConfig, LineEnding};
 use rcgen::{KeyPair, PKCS_RSA_SHA256, RsaKeySize};
 use x509_parser::asn1_rs::{Any, FromDer, OctetString, Sequence};
 use x509_parser::pem::Pem;
 
 use super::CertificateError;
-
-/// Characters of a line in PEM (RFC 7468).
-const PEM_LINE: usize = 64;
 
 /// Algorithm and size of generated keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -94,14 +90,6 @@ pub(super) fn read(pem: &str) -> Result<KeyPair, CertificateError> {
 
 /// Returns binary data in PEM.
 pub(super) fn encode(label: &str, der: &[u8]) -> String {
-    let text = STANDARD.encode(der);
-    let mut pem = format!("-----BEGIN {label}-----\n");
-    let mut rest = text.as_str();
-    while !rest.is_empty() {
-        let (line, left) = rest.split_at_checked(PEM_LINE).unwrap_or((rest, ""));
-        pem.push_str(line);
-        pem.push('\n');
-        rest = left;
-    }
-    pem + &format!("-----END {label}-----\n")
+    let lines = EncodeConfig::new().set_line_ending(LineEnding::LF);
+    pem::encode_config(&pem::Pem::new(label, der), lines)
 }

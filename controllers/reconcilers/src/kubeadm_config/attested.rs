@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use apiserver_types::{Cluster, Machine};
-use controllers_bootstrap::attestation;
+use controllers_bootstrap::attestation::{self, KubeletRequest};
 use controllers_bootstrap::token::{self, Token};
 use controllers_workload::{describe, found};
 use jiff::{SignedDuration, Timestamp};
@@ -15,6 +15,7 @@ use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 
+use super::approvals::Approvals;
 use super::stop::Failure;
 use super::tokens;
 
@@ -24,8 +25,8 @@ pub(super) const OPT_IN: &str = "capstan.dev/attested-join";
 /// Interval in which requests are looked for until the Machine has joined. A kubelet waits for minutes.
 pub(super) const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Time after an approval in which no other request is approved. A kubelet makes its Node within seconds of its certificate,
-/// and waits five minutes for one.
+/// Time after an approval in which no request with another key is approved. A kubelet makes its Node within seconds of its
+/// certificate, and waits five minutes for one.
 const LOST: SignedDuration = SignedDuration::from_mins(1);
 
 /// Signer of the client certificates of kubelets.
@@ -101,9 +102,11 @@ where
     }
 }
 
-/// Judges the requests that were made with a token, and approves one of its Machine. Returns what was refused.
+/// Judges the requests that were made with a token, and approves one of its Machine. Returns what was refused, and which
+/// approvals were withdrawn.
 ///
-/// The newest request is judged first: a kubelet that has lost an answer waits for its newest one.
+/// The newest request is judged first: a kubelet that has lost an answer waits for its newest one. A request with a key that
+/// was approved is approved again at once: its certificate is of no use without the private key.
 pub(super) async fn approve(
     client: &Client,
     token: &Token,
@@ -111,22 +114,27 @@ pub(super) async fn approve(
 ) -> Result<Vec<String>, Failure> {
     let mut ours = requests(client, SIGNER, &token.user()).await?;
     ours.sort_by_key(|it| std::cmp::Reverse(it.metadata.creation_timestamp.clone()));
-    let approved = ours.iter().filter_map(approved_at).max();
-    let mut approved = approved.filter(|_| !tokens::rejoins(machine));
+    let (open, decided): (Vec<_>, Vec<_>) = ours.into_iter().partition(is_open);
+    let mut approvals = if tokens::rejoins(machine) { Approvals::default() } else { Approvals::of(decided) };
     let mut refused = Vec::new();
-    for request in ours.into_iter().filter(is_open) {
+    for request in open {
         let verdict = match judge(&request, machine) {
-            Ok(node) if is_used(client, &node, approved).await? => Err(used(machine)),
-            verdict => verdict,
+            Ok(asked) if approvals.have_key(&asked.key) => Ok(asked.node),
+            Ok(asked) => {
+                refused.extend(approvals.withdraw_for(client, &request).await?);
+                let is_used = is_used(client, &asked.node, approvals.newest()).await?;
+                if is_used { Err(used(machine)) } else { Ok(asked.node) }
+            }
+            Err(cause) => Err(cause),
         };
         let (kind, message) = match &verdict {
             Ok(node) => ("Approved", format!("Node {node} is that of Machine {}", machine.name_any())),
             Err(cause) => ("Denied", cause.clone()),
         };
         let name = request.name_any();
-        decide(client, request, kind, &message).await?;
+        let request = decide(client, request, kind, &message).await?;
         if verdict.is_ok() {
-            approved = Some(Timestamp::now());
+            approvals.add(request);
         }
         refused.extend(verdict.err().map(|cause| format!("CertificateSigningRequest {name}: {cause}")));
     }
@@ -166,13 +174,13 @@ pub(super) async fn requests(
     Ok(all.filter(|it| it.spec.signer_name == signer && is_ours(it)).collect())
 }
 
-/// Approves or denies a request.
+/// Approves or denies a request. Returns it with its new condition.
 pub(super) async fn decide(
     client: &Client,
     mut request: CertificateSigningRequest,
     kind: &str,
     message: &str,
-) -> Result<(), Failure> {
+) -> Result<CertificateSigningRequest, Failure> {
     let api: Api<CertificateSigningRequest> = Api::all(client.clone());
     let conditions = request.status.get_or_insert_default().conditions.get_or_insert_default();
     conditions.push(condition(kind, message));
@@ -181,9 +189,8 @@ pub(super) async fn decide(
     let change = json!({"metadata": {"resourceVersion": request.resource_version()},
         "status": {"conditions": conditions}});
     let written = api.patch_approval(&name, &PatchParams::default(), &Patch::Merge(&change)).await;
-    let written =
-        found(written).map_err(|error| Failure::data(format!("CertificateSigningRequest {name}: {error}")));
-    written.map(drop)
+    found(written).map_err(|error| Failure::data(format!("CertificateSigningRequest {name}: {error}")))?;
+    Ok(request)
 }
 
 /// Returns true if a request was neither approved nor denied.
@@ -191,30 +198,25 @@ pub(super) fn is_open(request: &CertificateSigningRequest) -> bool {
     !has(request, "Approved") && !has(request, "Denied")
 }
 
-fn has(request: &CertificateSigningRequest, kind: &str) -> bool {
+/// Returns true if a request has a condition.
+pub(super) fn has(request: &CertificateSigningRequest, kind: &str) -> bool {
     let conditions = request.status.as_ref().and_then(|status| status.conditions.as_deref());
     conditions.unwrap_or_default().iter().any(|it| it.type_ == kind)
 }
 
-/// Returns the time at which a request was approved. Without a time in its condition, the last one that there is.
-fn approved_at(request: &CertificateSigningRequest) -> Option<Timestamp> {
-    let conditions = request.status.as_ref().and_then(|status| status.conditions.as_deref());
-    let approved = conditions.unwrap_or_default().iter().find(|it| it.type_ == "Approved")?;
-    Some(approved.last_update_time.as_ref().map_or(Timestamp::MAX, |time| time.0))
-}
-
-/// Returns the Node of a request that may be approved once, or why it may not.
-fn judge(request: &CertificateSigningRequest, machine: &Machine) -> Result<String, String> {
-    let node = attestation::node_of(&request.spec.request.0)?;
+/// Returns the content of a request that may be approved, or why it may not.
+fn judge(request: &CertificateSigningRequest, machine: &Machine) -> Result<KubeletRequest, String> {
+    let asked = attestation::client_request(&request.spec.request.0)?;
     // A server has the name of its OpenStackMachine.
     let (name, server) = (machine.name_any(), &machine.spec.infrastructure_ref.name);
-    if !attestation::is_name_of(&node, server) {
-        return Err(format!("Node {node} is not that of Machine {name}, which the token is for"));
+    if !attestation::is_name_of(&asked.node, server) {
+        return Err(format!("Node {} is not that of Machine {name}, which the token is for", asked.node));
     }
-    Ok(node)
+    Ok(asked)
 }
 
-fn condition(kind: &str, message: &str) -> CertificateSigningRequestCondition {
+/// Returns a condition of a request as Capstan sets it.
+pub(super) fn condition(kind: &str, message: &str) -> CertificateSigningRequestCondition {
     let now = Some(Time(Timestamp::now()));
     CertificateSigningRequestCondition {
         type_: kind.to_owned(),
@@ -227,114 +229,11 @@ fn condition(kind: &str, message: &str) -> CertificateSigningRequestCondition {
 }
 
 /// Returns the failure of a call to the workload cluster, whose API is not ours.
-fn failed(error: &kube::Error) -> Failure {
+pub(super) fn failed(error: &kube::Error) -> Failure {
     let reason = describe(error);
     Failure::data(format!("the workload cluster does not accept the attested join: {reason}"))
 }
 
 #[cfg(test)]
-mod tests {
-    use apiserver_types::MachineSpec;
-    use serde_json::Value;
-
-    use super::*;
-    use crate::api_in_memory::FakeApi;
-
-    const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
-
-    /// Request for the Node `m`, made with openssl, in base64.
-    const OF_M: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlIcE1JR1JBZ0VBTUM4eEZUQVRCZ05WQkFvTURITjVjM1JsYlRw\
-        dWIyUmxjekVXTUJRR0ExVUVBd3dOYzNsegpkR1Z0T201dlpHVTZiVEJaTUJNR0J5cUdTTTQ5QWdFR0NDcUdTTTQ5QXdFSEEwSUFC\
-        THYxR3BUZDBMNDgydklICkRQVzN6dTBTZC9DN0VObGliTXFhN3R1cDBmWGtSd1hEaU5ZS2svZGJ3OG5VUGZSZllBWmFWNnY1RzZD\
-        cnJ1SEIKK3U1cU5oNmdBREFLQmdncWhrak9QUVFEQWdOSEFEQkVBaUFqTnZFQXhzUFRnRGU1anVtc1IvZmo1b0tkRVlYdApLc0tk\
-        KzJTd0JXVnA2Z0lnT0IyNTFuV2dDYTBmdU9aVThxK1o4MzJSVEUzTkF5WkFjYi9FWU1neHliVT0KLS0tLS1FTkQgQ0VSVElGSUNB\
-        VEUgUkVRVUVTVC0tLS0tCg==";
-
-    fn request(name: &str, user: &str, conditions: &Value) -> Value {
-        json!({"metadata": {"name": name}, "status": {"conditions": conditions},
-            "spec": {"request": OF_M, "signerName": SIGNER, "username": user, "usages": []}})
-    }
-
-    async fn judged(requests: &[Value], server: &str) -> (Vec<String>, usize) {
-        let api = FakeApi::default();
-        api.put(REQUESTS, json!({"items": requests}));
-        for request in requests {
-            let name = request["metadata"]["name"].as_str().unwrap();
-            api.put(&format!("{REQUESTS}/{name}/approval"), request.clone());
-        }
-        let token = Token::parse("k3v9qz.1x5w8m2c7r4t6y0p").unwrap();
-        let mut machine = Machine::new("m", MachineSpec::default());
-        machine.spec.infrastructure_ref.name = server.to_owned();
-        api.crash_at(None);
-        let refused = approve(&api.client(), &token, &machine).await.unwrap();
-        let written = requests.iter().filter_map(|request| {
-            let name = request["metadata"]["name"].as_str()?;
-            let condition =
-                api.get(&format!("{REQUESTS}/{name}/approval"))?["status"]["conditions"][0].clone();
-            Some(format!("{name} {}", condition["type"].as_str()?))
-        });
-        let written: Vec<String> = written.collect();
-        assert_eq!(refused.len(), written.iter().filter(|it| it.ends_with("Denied")).count());
-        (written, api.writes())
-    }
-
-    #[tokio::test]
-    async fn one_request_of_the_machine_for_its_own_node_is_approved() {
-        let user = "system:bootstrap:k3v9qz";
-        let new = |name: &str| request(name, user, &json!([]));
-        assert_eq!(
-            judged(&[new("a"), new("b")], "m").await,
-            (vec!["a Approved".to_owned(), "b Denied".to_owned()], 2)
-        );
-        assert_eq!(
-            judged(&[new("a")], "n").await,
-            (vec!["a Denied".to_owned()], 1),
-            "another machine's name"
-        );
-        let other = request("a", "system:bootstrap:aaaaaa", &json!([]));
-        assert_eq!(judged(&[other], "m").await, (vec![], 0), "another token");
-        let approved = request("a", user, &json!([{"type": "Approved", "status": "True"}]));
-        let (written, writes) = judged(&[approved, new("b")], "m").await;
-        assert_eq!((written, writes), (vec!["a Approved".to_owned(), "b Denied".to_owned()], 1));
-        let mut newer = new("b");
-        newer["metadata"]["creationTimestamp"] = json!("2026-01-02T03:04:05Z");
-        let mut older = new("a");
-        older["metadata"]["creationTimestamp"] = json!("2026-01-02T03:04:03Z");
-        let (written, _) = judged(&[older, newer], "m").await;
-        assert_eq!(written, ["a Denied", "b Approved"], "a kubelet waits for its newest request");
-    }
-
-    #[tokio::test]
-    async fn a_kubelet_that_lost_its_certificate_gets_another_one_unless_there_is_its_node() {
-        let approved = |ago: SignedDuration| {
-            let time = Timestamp::now() - ago;
-            json!([{"type": "Approved", "status": "True", "lastUpdateTime": time.to_string()}])
-        };
-        let user = "system:bootstrap:k3v9qz";
-        let decided = async |ago: SignedDuration, is_there: bool| {
-            let api = FakeApi::default();
-            let new = request("b", user, &json!([]));
-            api.put(REQUESTS, json!({"items": [request("a", user, &approved(ago)), new.clone()]}));
-            api.put(&format!("{REQUESTS}/b/approval"), new);
-            if is_there {
-                api.put("/api/v1/nodes/m", json!({"metadata": {"name": "m"}}));
-            }
-            let token = Token::parse("k3v9qz.1x5w8m2c7r4t6y0p").unwrap();
-            let mut machine = Machine::new("m", MachineSpec::default());
-            machine.spec.infrastructure_ref.name = "m".to_owned();
-            approve(&api.client(), &token, &machine).await.unwrap().len()
-        };
-        let second = SignedDuration::from_secs(1);
-        assert_eq!(decided(LOST - second, false).await, 1, "its kubelet may still make its Node");
-        assert_eq!(decided(LOST + second, false).await, 0);
-        assert_eq!(decided(LOST + second, true).await, 1, "its certificate is in use");
-    }
-
-    #[test]
-    fn the_group_is_one_that_the_authenticator_accepts() {
-        let mut cluster = Cluster::new("blue.lab", apiserver_types::ClusterSpec::default());
-        assert_eq!(group(&cluster), None);
-        cluster.annotations_mut().insert(OPT_IN.to_owned(), "true".to_owned());
-        assert_eq!(group(&cluster).as_deref(), Some("system:bootstrappers:capstan:blue-lab"));
-    }
-}
+#[path = "attested_tests.rs"]
+mod tests;

@@ -4,6 +4,7 @@
 //! same data.
 
 mod act;
+mod approvals;
 mod attested;
 mod certificate_upload;
 mod checks;

@@ -7,6 +7,7 @@ use kube::{Api, ResourceExt};
 
 use super::pool;
 use super::stop::cause;
+use crate::endpoint_hosts::host_and_port;
 
 /// Group of Machines. The version in a reference has no meaning.
 const GROUP: &str = "cluster.x-k8s.io";
@@ -90,8 +91,7 @@ pub(super) fn endpoint(cluster: &Cluster) -> Option<String> {
     let endpoint = cluster.spec.control_plane_endpoint.as_ref()?;
     let host = endpoint.host.as_deref().filter(|host| !host.is_empty())?;
     let port = endpoint.port.filter(|port| *port > 0)?;
-    let is_v6 = host.parse::<std::net::Ipv6Addr>().is_ok();
-    Some(if is_v6 { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
+    Some(host_and_port(host, port))
 }
 
 #[cfg(test)]

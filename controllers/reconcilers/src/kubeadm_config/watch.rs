@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apiserver_types::{Bootstrap, Cluster, KubeadmConfig, Machine, MachinePool};
+use apiserver_types::{Bootstrap, Cluster, KubeadmConfig, KubeadmConfigSpec, Machine, MachinePool};
 use controllers_runtime::{ControllerContext, ReconcileLoop};
 use controllers_workload::WorkloadChange;
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -26,7 +26,7 @@ const CONCURRENCY: u16 = 32;
 pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken) {
     let client = context.client.clone();
     let objects = Api::<KubeadmConfig>::all(client.clone());
-    let controller = ReconcileLoop::new(objects, CONCURRENCY, &context.queues, "kubeadmconfig");
+    let controller = ReconcileLoop::reduced(objects, CONCURRENCY, &context.queues, "kubeadmconfig", reduce);
     let (of_cluster, of_workload) = (controller.store(), controller.store());
     let of_lock = controller.store();
     let (machines, clusters) = (ChangePredicate::default(), ChangePredicate::default());
@@ -62,6 +62,11 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         async move { reconciler.reconcile(&object).await }
     };
     controller.run(pass, shutdown).await;
+}
+
+/// Leaves the part of a KubeadmConfig that the watches read. A pass reads it from the API, and its spec can have many files.
+fn reduce(config: &mut KubeadmConfig) {
+    config.spec = KubeadmConfigSpec::default();
 }
 
 /// Returns the milestones of a Cluster that bootstrap waits for, and whether its joins are attested.
@@ -103,7 +108,7 @@ fn connected(store: &Store<KubeadmConfig>, change: Option<&WorkloadChange>) -> V
 
 #[cfg(test)]
 mod tests {
-    use apiserver_types::{KubeadmConfigSpec, MachineSpec};
+    use apiserver_types::MachineSpec;
     use serde_json::json;
 
     use super::*;
@@ -122,5 +127,9 @@ mod tests {
         let status = json!({"initialization": {"dataSecretCreated": true}});
         config.status = serde_json::from_value(status).unwrap();
         assert!(!waits_for_lock(&config, "blue"), "it has its data");
+        let before = config.clone();
+        config.spec.verbosity = Some(3);
+        reduce(&mut config);
+        assert_eq!(config, before, "nothing but the spec is removed");
     }
 }
