@@ -94,6 +94,11 @@ pub(crate) fn list_names<'a>(names: impl IntoIterator<Item = &'a str>, limit: us
     if more == 0 { list } else { format!("{list}, ... ({more} more)") }
 }
 
+/// Returns a text of several lines in one, for another text that quotes it.
+pub(crate) fn one_line(text: &str) -> String {
+    text.replace('\n', " ")
+}
+
 /// Returns the plural of a kind.
 pub(crate) fn plural(kind: &str, count: usize) -> String {
     if count == 1 { kind.to_owned() } else { format!("{kind}s") }

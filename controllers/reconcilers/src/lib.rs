@@ -45,6 +45,7 @@ pub mod machine;
 pub mod machine_deployment;
 pub mod machine_health_check;
 mod machine_labels;
+mod machine_names;
 pub mod machine_set;
 mod machine_versions;
 mod names;

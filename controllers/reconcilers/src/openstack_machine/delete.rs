@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use apiserver_types::{Machine, OpenStackCluster, OpenStackMachine};
-use controllers_infrastructure::{FloatingIpQuery, Server};
+use controllers_infrastructure::{FloatingIpQuery, Port, Server};
 use controllers_runtime::{Entry, OwnershipTag, ReconcileError, Severity, now};
 use kube::ResourceExt;
 
@@ -51,12 +51,10 @@ impl OpenStackMachineReconciler {
         }
         let tag = objects.tag(object);
         pool_address::release(&self.context.client, object).await?;
-        let mut observed = observe::begin(object, &self.context.term);
-        complete(&mut observed, object);
-        if observed.journal.entries().is_empty() {
+        let Some(mut observed) = self.begin_deletion(object, cluster).await else {
             objects.remove_finalizer(object).await?;
             return Ok(None);
-        }
+        };
         let cloud = self.cloud(object, cluster).await?;
         observed.project = project::check(object.annotations(), cloud.as_ref())?;
         let machine = self.machine(object).await?;
@@ -67,6 +65,9 @@ impl OpenStackMachineReconciler {
             let message = "waiting for the removal of the machine from the load balancer";
             let error = ReconcileError::waiting("Deleting", message);
             return report_wait(objects, object, &error).await;
+        }
+        if observed.by_tag_alone {
+            find_by_tag(&observer, object, &mut observed).await?;
         }
         let network = network_of(cluster);
         while let Some(entry) = next_entry(&observed) {
@@ -112,6 +113,23 @@ impl OpenStackMachineReconciler {
 }
 
 impl OpenStackMachineReconciler {
+    /// Returns what is known without the cloud; `None` if the machine has nothing there. One that may be from a backup from
+    /// before its journal has to be looked for, if anything names credentials: without them nothing was created.
+    async fn begin_deletion(
+        &self,
+        object: &OpenStackMachine,
+        cluster: Option<&OpenStackCluster>,
+    ) -> Option<Observed> {
+        let mut observed = observe::begin(object, &self.context.term);
+        complete(&mut observed, object);
+        if !observed.journal.entries().is_empty() {
+            return Some(observed);
+        }
+        let has_credentials = object.spec.identity_ref.is_some() || cluster.is_some();
+        observed.by_tag_alone = has_credentials && self.may_lack_journal(object, &observed).await;
+        observed.by_tag_alone.then_some(observed)
+    }
+
     async fn record_deletion(
         &self,
         objects: &ServerObjects,
@@ -209,7 +227,7 @@ async fn port(
     };
     let found = observer.ports_named(&entry.name).await?.into_iter().find(|port| {
         observer.tag.is_on(&port.tags, &port.description)
-            || (is_unclaimed(port) && requested(&port.description))
+            || (!observed.by_tag_alone && is_unclaimed(port) && requested(&port.description))
             || (is_unclaimed(port) && entry.id.as_ref() == Some(&port.id))
     });
     let Some(port) = found else { return Ok(Gone::Yes(None)) };
@@ -306,6 +324,33 @@ pub(super) fn intend_all(observed: &mut Observed, object: &OpenStackMachine) {
             observed.journal.intend(names::TRUNK, &name);
         }
     }
+}
+
+/// Adds entries for the resources that a machine can have and that have its ownership tag. As long as the object has no
+/// journal, each pass looks for them again.
+async fn find_by_tag(
+    observer: &Observer<'_>,
+    object: &OpenStackMachine,
+    observed: &mut Observed,
+) -> Result<(), ReconcileError> {
+    intend_all(observed, object);
+    for Entry { kind, name, .. } in observed.journal.entries().to_vec() {
+        let id = match kind.as_str() {
+            names::SERVER => observer.owned_servers(&name).await?.into_iter().next().map(|it| it.id),
+            names::VOLUME => observer.owned_volumes(&name).await?.into_iter().next().map(|it| it.id),
+            names::TRUNK => observer.owned_trunk(&name).await?.map(|it| it.id),
+            names::PORT => {
+                let is_tagged = |port: &Port| observer.tag.is_on(&port.tags, &port.description);
+                observer.ports_named(&name).await?.into_iter().find(is_tagged).map(|it| it.id)
+            }
+            _ => None,
+        };
+        if let Some(id) = id {
+            observed.journal.learn(&kind, &name, &id);
+        }
+    }
+    observed.journal.forget_unknown();
+    Ok(())
 }
 
 #[cfg(test)]

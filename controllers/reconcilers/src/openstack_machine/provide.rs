@@ -100,7 +100,7 @@ impl OpenStackMachineReconciler {
 
     /// Returns true if the cloud may have resources of the machine although its journal is empty: the object may be from a
     /// backup that was written before the first entry.
-    async fn may_lack_journal(&self, object: &OpenStackMachine, observed: &Observed) -> bool {
+    pub(super) async fn may_lack_journal(&self, object: &OpenStackMachine, observed: &Observed) -> bool {
         if observed.provisioned || observed.known_server.is_some() || !observed.journal.entries().is_empty() {
             return false;
         }

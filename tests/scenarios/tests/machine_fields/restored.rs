@@ -102,6 +102,54 @@ async fn hv_35_what_the_restored_objects_do_not_know_stays_until_the_operator_ha
     running.join_all().await;
 }
 
+/// Returns the machine as a backup has it: with its ownership tag, and without its journal, its status and its server.
+fn from_before_its_journal(before: &OpenStackMachine) -> Value {
+    let (mut restored, tag) = (json!(before), OwnershipTag::id(before));
+    let metadata = &before.metadata;
+    restored["metadata"] = json!({"name": metadata.name, "namespace": metadata.namespace,
+        "finalizers": metadata.finalizers, "ownerReferences": metadata.owner_references,
+        "labels": metadata.labels, "annotations": {OwnershipTag::ANNOTATION: tag}});
+    restored["spec"].as_object_mut().unwrap().remove("providerID");
+    restored.as_object_mut().unwrap().remove("status");
+    restored
+}
+
+/// Returns the names of the servers, volumes and ports that the machine had.
+fn of_machine(world: &World) -> Vec<String> {
+    let left = world.cloud.inventory("demo");
+    let all = left.servers.into_iter().chain(left.volumes).chain(left.ports);
+    all.map(|it| it.name).filter(|name| name == "m" || name.starts_with("m-")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hv_35_a_machine_from_before_its_journal_that_is_deleted_takes_what_has_its_tag_along() {
+    const NAMESPACE: &str = "forgotten";
+    let mut world = world(NAMESPACE, &[]).await;
+    let term = CancellationToken::new();
+    let running = run(&world, &term);
+    let machines: Api<OpenStackMachine> = Api::namespaced(world.admin(), NAMESPACE);
+    let before = runs(&machines).await;
+    term.cancel();
+    running.join_all().await;
+    let known = of_machine(&world);
+    assert!(known.len() >= 3, "a server, a volume and a port: {known:?}");
+    forget(&machines).await;
+    world.create(&from_before_its_journal(&before).to_string()).await.unwrap();
+    // It is deleted before the first pass.
+    machines.delete("m", &DeleteParams::default()).await.unwrap();
+    assert!(machines.get("m").await.unwrap().metadata.deletion_timestamp.is_some());
+    world.settings = Arc::new(Restored::default()).settings();
+    let term = CancellationToken::new();
+    let running = run(&world, &term);
+    eventually("the machine is gone", || async {
+        machines.get_opt("m").await.unwrap().is_none().then_some(())
+    })
+    .await;
+    assert_eq!(of_machine(&world), Vec::<String>::new(), "nothing stays without an object");
+    term.cancel();
+    running.join_all().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn hv_35_a_machine_from_before_its_journal_adopts_the_server_with_its_tag() {
     const NAMESPACE: &str = "adopting";
@@ -113,16 +161,8 @@ async fn hv_35_a_machine_from_before_its_journal_adopts_the_server_with_its_tag(
     term.cancel();
     running.join_all().await;
     let resources = world.counts();
-    // The backup has the machine with its ownership tag, and without its journal, its status and its server.
-    let mut restored = json!(before);
-    let tag = OwnershipTag::id(&before);
-    restored["metadata"] = json!({"name": "m", "namespace": NAMESPACE, "finalizers": before.metadata.finalizers,
-        "ownerReferences": before.metadata.owner_references, "labels": before.metadata.labels,
-        "annotations": {OwnershipTag::ANNOTATION: tag}});
-    restored["spec"].as_object_mut().unwrap().remove("providerID");
-    restored.as_object_mut().unwrap().remove("status");
     forget(&machines).await;
-    world.create(&restored.to_string()).await.unwrap();
+    world.create(&from_before_its_journal(&before).to_string()).await.unwrap();
     world.settings = Arc::new(Restored::default()).settings();
     let term = CancellationToken::new();
     let running = run(&world, &term);
