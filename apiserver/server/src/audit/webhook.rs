@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use apiserver_http::{AuditBackend, QueueRoom, RoomPart};
 use reqwest::{Certificate, Client, Identity, StatusCode, redirect};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::Instant;
 
@@ -29,6 +30,9 @@ const CALL: Duration = Duration::from_secs(30);
 
 /// Longest wait for the receiver at the end of the process.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Pause before another attempt to send a message to a full queue, at the end of the process.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Destination of the events.
 #[derive(Debug, Clone)]
@@ -59,6 +63,8 @@ pub(crate) struct Webhook {
     sender: Sender<Message>,
     room: QueueRoom,
     lost: Arc<AtomicU64>,
+    /// Number of events that are neither sent nor lost.
+    waiting: Arc<AtomicU64>,
 }
 
 impl Webhook {
@@ -69,7 +75,8 @@ impl Webhook {
     pub(crate) fn start(destination: Destination) -> anyhow::Result<Self> {
         let client = FileClient::open(destination)?;
         let (webhook, messages) = Self::queue();
-        let batches = Batches { client, messages, lost: Arc::clone(&webhook.lost), is_reported: false };
+        let (lost, waiting) = (Arc::clone(&webhook.lost), Arc::clone(&webhook.waiting));
+        let batches = Batches { client, messages, lost, waiting, is_reported: false };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("audit-webhook".to_owned());
         // The thread ends with the last sender.
@@ -79,14 +86,42 @@ impl Webhook {
 
     fn queue() -> (Self, Receiver<Message>) {
         let (sender, messages) = channel(CAPACITY);
-        (Self { sender, room: QueueRoom::default(), lost: Arc::default() }, messages)
+        let room = QueueRoom::default();
+        (Self { sender, room, lost: Arc::default(), waiting: Arc::default() }, messages)
+    }
+
+    /// Waits until all queued events are sent or lost. If they are not after this time, returns the number of those that wait.
+    fn unsent_after(&self, patience: Duration) -> Option<u64> {
+        let end = Instant::now() + patience;
+        let (reply, sent) = sync_channel(1);
+        let mut message = Message::Flush(reply);
+        // The queue stays full while the receiver does not answer.
+        while let Err(TrySendError::Full(full)) = self.sender.try_send(message) {
+            if Instant::now() >= end {
+                return Some(self.waiting());
+            }
+            message = full;
+            std::thread::sleep(PAUSE);
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        sent.recv_timeout(left).is_err().then(|| self.waiting())
+    }
+
+    fn waiting(&self) -> u64 {
+        self.waiting.load(Ordering::Relaxed)
     }
 }
 
 impl AuditBackend for Webhook {
     fn offer(&self, event: &str) -> bool {
-        let part = self.room.take(event);
-        part.is_some_and(|part| self.sender.try_send(Message::Event(event.to_owned(), part)).is_ok())
+        let Some(part) = self.room.take(event) else { return false };
+        // Counted before, because the thread may send it at once.
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let is_queued = self.sender.try_send(Message::Event(event.to_owned(), part)).is_ok();
+        if !is_queued {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        is_queued
     }
 
     fn take_lost(&self) -> u64 {
@@ -94,9 +129,12 @@ impl AuditBackend for Webhook {
     }
 
     fn flush(&self) {
-        let (reply, sent) = sync_channel(1);
-        if self.sender.try_send(Message::Flush(reply)).is_ok() {
-            let _ = sent.recv_timeout(PATIENCE);
+        if let Some(events) = self.unsent_after(PATIENCE) {
+            tracing::error!(
+                events,
+                seconds = PATIENCE.as_secs(),
+                "the audit webhook is not flushed: its receiver is too slow, and these events are lost when the process ends"
+            );
         }
     }
 }
@@ -115,6 +153,7 @@ struct Batches {
     client: FileClient,
     messages: Receiver<Message>,
     lost: Arc<AtomicU64>,
+    waiting: Arc<AtomicU64>,
     is_reported: bool,
 }
 
@@ -124,6 +163,7 @@ impl Batches {
             let Batch { events, parts, flush } = self.collect(first).await;
             if !events.is_empty() {
                 self.send(&events).await;
+                self.waiting.fetch_sub(number(&events), Ordering::Relaxed);
             }
             drop(parts);
             if let Some(reply) = flush {
@@ -171,12 +211,16 @@ impl Batches {
                 None => break error,
             }
         };
-        self.lost.fetch_add(u64::try_from(events.len()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.lost.fetch_add(number(events), Ordering::Relaxed);
         if !std::mem::replace(&mut self.is_reported, true) {
             let url = &self.client.destination.url;
             tracing::error!(url, error, "cannot send audit events to the webhook; events are lost");
         }
     }
+}
+
+fn number(events: &[String]) -> u64 {
+    u64::try_from(events.len()).unwrap_or(u64::MAX)
 }
 
 fn event_list(events: &[String]) -> String {
@@ -294,5 +338,17 @@ mod tests {
         assert!(!webhook.offer(&event), "an event that is being sent is in memory, too");
         drop(sending);
         assert!(webhook.offer(&event));
+    }
+
+    #[test]
+    fn a_flush_ends_while_the_receiver_hangs_and_counts_the_events_that_are_not_sent() {
+        let short = Duration::from_millis(50);
+        let (webhook, messages) = Webhook::queue();
+        assert!(webhook.offer("{}"));
+        assert_eq!(webhook.unsent_after(short), Some(1), "the queue has room for the request");
+        let queued = 1 + (0..CAPACITY).filter(|_| webhook.offer("{}")).count();
+        assert_eq!(webhook.unsent_after(short), u64::try_from(queued).ok(), "the queue is full");
+        drop(messages);
+        assert_eq!(webhook.unsent_after(PATIENCE), u64::try_from(queued).ok(), "the thread has ended");
     }
 }

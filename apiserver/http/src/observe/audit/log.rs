@@ -2,9 +2,9 @@
 
 use std::io::BufWriter;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 
@@ -12,8 +12,8 @@ use super::Stage;
 use super::chain::AuditChain;
 use super::file::AuditFile;
 use super::policy::Policy;
-use super::queue_room::QueueRoom;
-use super::writer::{Destination, Message, Writer};
+use super::queue_room::{QueueRoom, RoomPart};
+use super::writer::{Counts, Destination, Message, Writer};
 
 /// Capacity of the queue. Unit: lines of about 1 KiB, some seconds of a busy server's requests. A slower disk loses
 /// lines, which are counted.
@@ -21,6 +21,9 @@ const CAPACITY: usize = 20_000;
 
 /// Longest wait for the disk at the end of the process.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Pause before another attempt to send a message to a full queue, at the end of the process.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// Destination of audit events besides the file, such as a webhook. It has a queue, so that no request waits.
 pub trait AuditBackend: Send + Sync + std::fmt::Debug + 'static {
@@ -49,7 +52,7 @@ pub struct AuditLog {
     sender: SyncSender<Message>,
     room: QueueRoom,
     omitted: Arc<[Stage]>,
-    failed: Arc<AtomicU64>,
+    counts: Counts,
     policy: Arc<ArcSwap<Policy>>,
     webhook: Option<Arc<dyn AuditBackend>>,
 }
@@ -82,13 +85,13 @@ impl AuditLog {
 
     fn start(to: impl Destination, omitted: Vec<Stage>, chain: Option<AuditChain>) -> std::io::Result<Self> {
         let (sender, receiver) = sync_channel(CAPACITY);
-        let failed = Arc::new(AtomicU64::new(0));
-        let writer = Writer::new(to, Arc::clone(&failed), chain);
+        let counts = Counts::default();
+        let writer = Writer::new(to, counts.clone(), chain);
         let thread = std::thread::Builder::new().name("audit".to_owned());
         // The thread ends with the last sender.
         thread.spawn(move || writer.run(&receiver))?;
         let (policy, room) = (Arc::default(), QueueRoom::default());
-        Ok(Self { sender, room, omitted: omitted.into(), failed, policy, webhook: None })
+        Ok(Self { sender, room, omitted: omitted.into(), counts, policy, webhook: None })
     }
 
     /// Sends all events to a webhook, too.
@@ -119,19 +122,55 @@ impl AuditLog {
             webhook.take_lost() + u64::from(!is_queued)
         });
         let part = self.room.take(&line);
-        let is_queued = part.is_some_and(|part| self.sender.try_send(Message::Line(line, part)).is_ok());
-        Lost { log: self.failed.swap(0, Ordering::Relaxed) + u64::from(!is_queued), webhook }
+        let is_queued = part.is_some_and(|part| self.queue(line, part));
+        Lost { log: self.counts.failed.swap(0, Ordering::Relaxed) + u64::from(!is_queued), webhook }
     }
 
-    /// Waits until all queued lines are written, or a destination is too slow.
+    /// Queues a line with its room; `false` if the queue is full.
+    fn queue(&self, line: String, part: RoomPart) -> bool {
+        // Counted before, because the thread may write it at once.
+        self.counts.waiting.fetch_add(1, Ordering::Relaxed);
+        let is_queued = self.sender.try_send(Message::Line(line, part)).is_ok();
+        if !is_queued {
+            self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+        is_queued
+    }
+
+    /// Waits until all queued lines are written, or a destination is too slow. Each destination has five seconds. After that
+    /// an error is logged, with the number of events that it does not have.
     pub fn flush(&self) {
         if let Some(webhook) = &self.webhook {
             webhook.flush();
         }
-        let (sender, written) = sync_channel(1);
-        if self.sender.send(Message::Written(sender)).is_ok() {
-            let _ = written.recv_timeout(PATIENCE);
+        if let Some(events) = self.unwritten_after(PATIENCE) {
+            tracing::error!(
+                events,
+                seconds = PATIENCE.as_secs(),
+                "the audit log is not flushed: its disk does not answer, and these events are lost when the process ends"
+            );
         }
+    }
+
+    /// Waits until all queued lines are written. If they are not after this time, returns the number of those that wait.
+    fn unwritten_after(&self, patience: Duration) -> Option<u64> {
+        let end = Instant::now() + patience;
+        let (sender, written) = sync_channel(1);
+        let mut message = Message::Written(sender);
+        // The queue stays full while the disk hangs.
+        while let Err(TrySendError::Full(full)) = self.sender.try_send(message) {
+            if Instant::now() >= end {
+                return Some(self.waiting());
+            }
+            message = full;
+            std::thread::sleep(PAUSE);
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        written.recv_timeout(left).is_err().then(|| self.waiting())
+    }
+
+    fn waiting(&self) -> u64 {
+        self.counts.waiting.load(Ordering::Relaxed)
     }
 }
 
@@ -168,5 +207,22 @@ mod tests {
         drop(hanging);
         log.flush();
         assert_eq!(log.write(line()), Lost::default(), "written lines leave their room");
+    }
+
+    #[test]
+    fn a_flush_ends_while_the_disk_hangs_and_counts_the_events_that_are_not_written() {
+        let short = Duration::from_millis(50);
+        let (hanging, released) = channel();
+        let log = AuditLog::start(Hanging(released), Vec::new(), None).unwrap();
+        let write = |_: &usize| log.write("{}\n".to_owned()).log == 0;
+        assert_eq!((0..1).filter(write).count(), 1);
+        assert_eq!(log.unwritten_after(short), Some(1), "the queue has room for the request");
+        let queued = 1 + (0..=CAPACITY).filter(write).count();
+        let begun = Instant::now();
+        assert_eq!(log.unwritten_after(short), u64::try_from(queued).ok(), "the queue is full");
+        assert!(begun.elapsed() < PATIENCE);
+        drop(hanging);
+        assert_eq!(log.unwritten_after(PATIENCE), None);
+        assert_eq!(log.waiting(), 0);
     }
 }

@@ -23,6 +23,15 @@ pub(super) enum Message {
     Written(SyncSender<()>),
 }
 
+/// Numbers of lines, which the log shares with its thread.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Counts {
+    /// Lines that could not be written, since the log has last read the number.
+    pub(super) failed: Arc<AtomicU64>,
+    /// Lines in the queue, or in the buffer of the destination.
+    pub(super) waiting: Arc<AtomicU64>,
+}
+
 /// Destination of the lines.
 pub(super) trait Destination: Write + Send + 'static {
     /// Returns true if a line of this length begins another file.
@@ -45,7 +54,7 @@ impl Destination for BufWriter<Stdout> {}
 #[derive(Debug)]
 pub(super) struct Writer<D> {
     to: D,
-    failed: Arc<AtomicU64>,
+    counts: Counts,
     /// Set once an error was logged, until all lines of a batch are written.
     is_reported: bool,
     /// Set by an error since the last batch.
@@ -83,8 +92,8 @@ impl ChainState {
 }
 
 impl<D: Destination> Writer<D> {
-    /// Creates a writer. It adds the number of lines that it cannot write to `failed`.
-    pub(super) fn new(to: D, failed: Arc<AtomicU64>, chain: Option<AuditChain>) -> Self {
+    /// Creates a writer. It counts the lines that it cannot write, and takes those that it has written from the waiting ones.
+    pub(super) fn new(to: D, counts: Counts, chain: Option<AuditChain>) -> Self {
         let chain = chain.map(|AuditChain { chain, sink }| ChainState {
             chain,
             sink,
@@ -93,7 +102,7 @@ impl<D: Destination> Writer<D> {
             since: Instant::now(),
             interval: CHECKPOINT_INTERVAL,
         });
-        Self { to, failed, is_reported: false, has_failed: false, chain }
+        Self { to, counts, is_reported: false, has_failed: false, chain }
     }
 
     /// Writes all lines, until the last sender is gone.
@@ -118,10 +127,13 @@ impl<D: Destination> Writer<D> {
     /// Writes a message and all that wait behind it.
     fn write_all(&mut self, first: Message, messages: &Receiver<Message>) {
         let mut next = Ok(first);
-        let mut waiting = Vec::new();
+        let (mut lines, mut waiting) = (0, Vec::new());
         while let Ok(message) = next {
             match message {
-                Message::Line(line, _part) => self.write(&line),
+                Message::Line(line, _part) => {
+                    self.write(&line);
+                    lines += 1;
+                }
                 Message::Written(sender) => waiting.push(sender),
             }
             next = match messages.try_recv() {
@@ -131,6 +143,7 @@ impl<D: Destination> Writer<D> {
         }
         let flushed = self.to.flush();
         self.note(flushed);
+        self.counts.waiting.fetch_sub(lines, Ordering::Relaxed);
         // A buffer takes lines for a full disk, too: each of them would be another report.
         self.is_reported &= std::mem::take(&mut self.has_failed);
         if !waiting.is_empty() {
@@ -189,7 +202,7 @@ impl<D: Destination> Writer<D> {
     /// Counts a line that is lost, and logs the first error.
     fn note(&mut self, result: std::io::Result<()>) {
         let Err(error) = result else { return };
-        self.failed.fetch_add(1, Ordering::Relaxed);
+        self.counts.failed.fetch_add(1, Ordering::Relaxed);
         self.has_failed = true;
         if !std::mem::replace(&mut self.is_reported, true) {
             tracing::error!(%error, "cannot write the audit log; lines are lost");
@@ -241,9 +254,9 @@ mod tests {
     fn am_12_a_line_waits_at_most_the_interval_for_a_checkpoint_and_one_that_fails_is_made_later() {
         let ((offer, offered), is_full) = (channel(), Arc::new(Mutex::new(true)));
         let chain = AuditChain::new(ChainKey::new(&[1; 32]), None, Arc::new(Sent(Mutex::new(offer))));
-        let failed = Arc::new(AtomicU64::new(0));
-        let mut writer =
-            Writer::new(Disk { is_full: Arc::clone(&is_full) }, Arc::clone(&failed), Some(chain));
+        let counts = Counts::default();
+        let failed = Arc::clone(&counts.failed);
+        let mut writer = Writer::new(Disk { is_full: Arc::clone(&is_full) }, counts, Some(chain));
         writer.chain.as_mut().unwrap().interval = Duration::from_millis(20);
         let (sender, receiver) = sync_channel(10);
         let thread = std::thread::spawn(move || writer.run(&receiver));
@@ -280,7 +293,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_reported_once_until_lines_reach_it_again() {
-        let mut writer = Writer::new(Buffer { is_full: true }, Arc::default(), None);
+        let mut writer = Writer::new(Buffer { is_full: true }, Counts::default(), None);
         let (_sender, messages) = sync_channel(1);
         let batch = |writer: &mut Writer<Buffer>| {
             let line = "{}\n".to_owned();
@@ -295,6 +308,6 @@ mod tests {
         writer.to.is_full = false;
         batch(&mut writer);
         assert!(!writer.is_reported, "the next error is reported again");
-        assert_eq!(writer.failed.load(Ordering::Relaxed), 2);
+        assert_eq!(writer.counts.failed.load(Ordering::Relaxed), 2);
     }
 }
