@@ -158,14 +158,18 @@ impl Lab {
         self.kubectl("admin", &["apply", "-f", &path.display().to_string()]).map(|_| ())
     }
 
-    /// Lets Capstan write Secrets in a namespace of the host, as `--write-secrets` does.
+    /// Lets Capstan write Secrets in a namespace of the host, as `--write-secrets` does. Two clusters may share the namespace.
     pub(super) fn let_write_secrets(&self, namespace: &str) -> anyhow::Result<()> {
         let verbs = "--verb=get,create,update,delete";
         let role = ["create", "role", "capstan:secrets", "-n", namespace, verbs, "--resource=secrets"];
-        self.kubectl("admin", &role)?;
         let user = ["--role=capstan:secrets", "--user=capstan"];
         let binding = ["create", "rolebinding", "capstan:secrets", "-n", namespace];
-        self.kubectl("admin", &[&binding[..], &user[..]].concat()).map(drop)
+        for arguments in [role.to_vec(), [&binding[..], &user[..]].concat()] {
+            let (is_created, _, error) = self.try_kubectl("admin", &arguments)?;
+            let is_there = is_created || error.contains("already exists");
+            ensure!(is_there, "kubectl {}: {error}", arguments.join(" "));
+        }
+        Ok(())
     }
 
     /// Starts Capstan, also after it was stopped.
@@ -204,6 +208,12 @@ impl Lab {
     /// Starts another replica of Capstan on the same store and with the same keys.
     pub(super) fn replica(&self, name: &str, port: u16, shutdown_delay: &str) -> anyhow::Result<Process> {
         self.start_replica(name, port, &["--shutdown-delay", shutdown_delay])
+    }
+
+    /// Starts another replica of Capstan with the settings of a file.
+    pub(super) fn replica_with(&self, name: &str, port: u16, settings: &str) -> anyhow::Result<Process> {
+        let file = self.file(&format!("{name}.yaml"), settings)?;
+        self.start_replica(name, port, &["--shutdown-delay", "0s", "--config", &file])
     }
 
     fn start_replica(&self, name: &str, port: u16, options: &[&str]) -> anyhow::Result<Process> {

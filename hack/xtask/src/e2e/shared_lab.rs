@@ -46,6 +46,12 @@ pub(super) fn in_lab(
         outcome.passed += 1;
         outcome.add("clients, move", started.elapsed());
     }
+    if arguments.wants(Part::Clients) && clients::ACTIONS.contains(&arguments.scenario) {
+        let started = Instant::now();
+        one(lab, clients::ACTIONS, || clients::actions(lab, programs))?;
+        outcome.passed += 1;
+        outcome.add("clients, actions", started.elapsed());
+    }
     if arguments.wants(Part::Host) && templates::SENTENCE.contains(&arguments.scenario) {
         let started = Instant::now();
         one(lab, templates::SENTENCE, || templates::run(lab, programs))?;

@@ -1,5 +1,6 @@
 //! Unmodified client programs against Capstan.
 
+mod actions;
 mod clusterctl;
 mod gitops;
 mod go;
@@ -12,6 +13,7 @@ mod rolling;
 
 use super::lab::Lab;
 
+pub(super) use actions::{ACTIONS, actions};
 pub(super) use clusterctl::{MOVE, describe_directly, describe_through_host, moves};
 pub(super) use gitops::{argo_cd_directly, argo_cd_through_host, flux_directly, flux_through_host};
 pub(super) use go::{checks_directly, checks_through_host};

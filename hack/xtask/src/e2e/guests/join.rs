@@ -138,10 +138,11 @@ fn check_pauses(approved: &[Value]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Returns true if Capstan has approved a request, and has not withdrawn that.
 fn is_approved(request: &Value) -> bool {
-    let conditions = request.pointer("/status/conditions").and_then(Value::as_array);
+    let conditions = || request.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
     let is_ours = |it: &Value| text(it, "/type") == "Approved" && text(it, "/reason") == REASON;
-    conditions.into_iter().flatten().any(is_ours)
+    conditions().any(is_ours) && !conditions().any(|it| text(it, "/type") == "Failed")
 }
 
 fn is_issued(request: &Value) -> bool {
@@ -161,7 +162,7 @@ fn write_kubelet_settings(cluster: &Cluster<'_>, settings: &str) -> anyhow::Resu
 }
 
 /// Returns the address of this machine in the external network of the guests.
-fn address() -> anyhow::Result<String> {
+pub(super) fn address() -> anyhow::Result<String> {
     let shown = run::output(Command::new("ip").args(["-4", "-o", "address", "show", "dev", BRIDGE]))?;
     address_in(&shown).with_context(|| format!("{BRIDGE} has no address: {shown}"))
 }
@@ -196,5 +197,9 @@ mod tests {
         let of = |reason: &str| json!({"status": {"conditions": [{"type": "Approved", "reason": reason}]}});
         assert!(is_approved(&of(REASON)) && !is_approved(&of("AutoApproved")));
         assert!(!is_issued(&of(REASON)));
+        let mut withdrawn = of(REASON);
+        let conditions = withdrawn["status"]["conditions"].as_array_mut().unwrap();
+        conditions.push(json!({"type": "Failed", "reason": REASON}));
+        assert!(!is_approved(&withdrawn));
     }
 }

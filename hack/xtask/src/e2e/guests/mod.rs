@@ -17,6 +17,7 @@ mod nodes;
 mod phases;
 mod probe;
 mod quota;
+mod self_hosted;
 mod topology;
 mod upgrade;
 
@@ -63,12 +64,14 @@ const LONG: [Scenario; 8] = [
     ("two of five control plane Machines are lost and replaced", control_plane::two_of_five),
 ];
 
-/// Scenarios with a Cluster of a class, whose nodes have releases of three minors. They need no earlier ones.
-const TOPOLOGY: [Scenario; 5] = [
+/// Scenarios with a Cluster of a class, whose nodes have releases of three minors. Each one between the first and the last
+/// depends on the first only.
+const TOPOLOGY: [Scenario; 6] = [
     ("a Cluster of a class becomes Ready", topology::first),
     ("a topology is upgraded by two minors while its API server responds", topology::upgraded),
     ("a Cluster changes to another class", topology::other_class),
     ("clusterctl moves the Cluster to a second Capstan and back", topology::moved),
+    ("a Cluster hosts the Capstan that manages it", self_hosted::itself),
     ("a deleted Cluster of a class leaves the project as it was", deletion),
 ];
 
@@ -94,13 +97,21 @@ struct Selection {
     topology: Vec<Scenario>,
 }
 
-/// Selects the scenarios of a run. A text that only sentences with a class contain selects none of the others.
+/// Selects the scenarios of a run. A text that only sentences with a class contain selects none of the others, and of those
+/// with a class it selects the first and the last one, too.
 fn selected(long: Option<&str>) -> Selection {
     let mut template = SCENARIOS.to_vec();
     let Some(text) = long else { return Selection { template, topology: Vec::new() } };
     let is_selected = |(name, _): &Scenario| text == "all" || text.split(',').any(|part| name.contains(part));
     let long: Vec<Scenario> = LONG.into_iter().filter(is_selected).collect();
-    let topology = if TOPOLOGY.iter().any(is_selected) { TOPOLOGY.to_vec() } else { Vec::new() };
+    let mut topology = TOPOLOGY.to_vec();
+    topology.retain(is_selected);
+    if !topology.is_empty() {
+        let [first, .., last] = TOPOLOGY;
+        topology.retain(|(name, _)| *name != first.0 && *name != last.0);
+        topology.insert(0, first);
+        topology.push(last);
+    }
     match long.is_empty() {
         true => template.clear(),
         false => {
@@ -151,4 +162,28 @@ fn deletion(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     cluster.until("the project has the same resources as before", || {
         Ok(cluster.openstack.records(&["inventory"])? == cluster.before)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(scenarios: &[Scenario]) -> Vec<&'static str> {
+        scenarios.iter().map(|(name, _)| *name).collect()
+    }
+
+    #[test]
+    fn a_part_of_a_sentence_selects_its_scenario_and_those_that_it_needs() {
+        let Selection { template, topology } = selected(None);
+        assert_eq!((template.len(), topology.len()), (SCENARIOS.len(), 0));
+        let Selection { template, topology } = selected(Some("all"));
+        assert_eq!(template.len(), SCENARIOS.len() + LONG.len());
+        assert_eq!(names(&topology), names(&TOPOLOGY));
+        let Selection { template, topology } = selected(Some("hosts the Capstan"));
+        assert_eq!(names(&template), [""; 0]);
+        let expected = [0, 4, 5].map(|index| TOPOLOGY[index].0);
+        assert_eq!(names(&topology), expected);
+        let Selection { template, topology } = selected(Some("a quota ends,second Capstan"));
+        assert_eq!((template.len(), topology.len()), (SCENARIOS.len() + 1, 3));
+    }
 }

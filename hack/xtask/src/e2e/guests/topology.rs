@@ -24,7 +24,10 @@ pub(super) const NAME: &str = "classy";
 const LABEL: &str = "example.org/class";
 
 /// Number of Machines: one of the control plane, and one worker.
-const MACHINES: usize = 2;
+pub(super) const MACHINES: usize = 2;
+
+/// Number of workers in the Cluster, as a JSON pointer.
+pub(super) const WORKERS: &str = "/spec/topology/workers/machineDeployments/0/replicas";
 
 const CLUSTER: &str = r"
 apiVersion: cluster.x-k8s.io/v1beta2
@@ -130,32 +133,42 @@ pub(super) fn other_class(cluster: &Cluster<'_>) -> anyhow::Result<()> {
 /// Has the real clusterctl move the Cluster to a second Capstan, which scales the workers, and back. No server is replaced.
 pub(super) fn moved(cluster: &Cluster<'_>) -> anyhow::Result<()> {
     let second = Second::start(cluster.lab)?;
-    let servers = |cluster: &Cluster<'_>| -> anyhow::Result<Value> {
-        Ok(cluster.openstack.records(&["inventory"])?["servers"].take())
-    };
     let before = servers(cluster)?;
-    moves(cluster.lab, DIRECT, Second::USER)?;
+    moves(cluster.lab, HOST, Second::USER)?;
     ensure!(cluster.machines()?.is_empty(), "the first Capstan still has Machines");
     second.until_running(cluster, MACHINES)?;
     ensure!(servers(cluster)? == before, "servers changed: {before} became {}", servers(cluster)?);
     for replicas in [2, 1] {
-        let path = "/spec/topology/workers/machineDeployments/0/replicas";
-        let patch = json!([{"op": "replace", "path": path, "value": replicas}]).to_string();
+        let patch = json!([{"op": "replace", "path": WORKERS, "value": replicas}]).to_string();
         second.kubectl(cluster.lab, &["patch", "cluster", NAME, "--type=json", "-p", &patch])?;
         second.until_running(cluster, 1 + replicas)?;
     }
-    moves(cluster.lab, Second::USER, DIRECT)?;
+    moves(cluster.lab, Second::USER, HOST)?;
     ready(cluster, MACHINES)
 }
 
-/// User of the first Capstan, whose endpoint clusterctl uses directly.
-const DIRECT: &str = "direct";
+/// Administrator of the host of the first Capstan. The Secret with the credentials is in the host, and so are copies of the
+/// certificates: the direct endpoint does not have the former.
+pub(super) const HOST: &str = "admin";
 
-fn moves(lab: &Lab, from: &str, to: &str) -> anyhow::Result<()> {
+/// Has the real clusterctl move all Clusters of the namespace.
+pub(super) fn moves(lab: &Lab, from: &str, to: &str) -> anyhow::Result<()> {
     clusterctl(lab, from, &["move", "-n", NAMESPACE, "--to-kubeconfig", &kubeconfig(lab, to)]).map(drop)
 }
 
-fn kubeconfig(lab: &Lab, user: &str) -> String {
+/// Returns the servers of the project, with ids and names.
+pub(super) fn servers(cluster: &Cluster<'_>) -> anyhow::Result<Value> {
+    Ok(cluster.openstack.records(&["inventory"])?["servers"].take())
+}
+
+/// Returns true if there are this many Machines, and all are Running and Ready.
+pub(super) fn are_running(machines: &[Value], count: usize) -> bool {
+    let is_ready = |it: &&Value| text(it, "/status/phase") == "Running" && is_true(it, "Ready");
+    machines.len() == count && machines.iter().filter(is_ready).count() == count
+}
+
+/// Returns the path of a user's kubeconfig.
+pub(super) fn kubeconfig(lab: &Lab, user: &str) -> String {
     lab.certificates.path(&format!("{user}.kubeconfig"))
 }
 
@@ -191,9 +204,7 @@ impl Second {
     fn until_running(&self, cluster: &Cluster<'_>, count: usize) -> anyhow::Result<()> {
         cluster.until(&format!("the second Capstan has {count} Running Machines"), || {
             let found = self.kubectl(cluster.lab, &["get", "machines", "-o", "json"])?;
-            let machines = items(serde_json::from_str(&found)?)?;
-            let is_ready = |it: &&Value| text(it, "/status/phase") == "Running" && is_true(it, "Ready");
-            Ok(machines.len() == count && machines.iter().filter(is_ready).count() == count)
+            Ok(are_running(&items(serde_json::from_str(&found)?)?, count))
         })
     }
 }
