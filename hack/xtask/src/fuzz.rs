@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
@@ -55,17 +57,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     for target in PLANTED_ERRORS.into_iter().filter(|_| arguments.only.is_none()) {
         fuzzer.must_be_found(target, arguments.seed)?;
     }
-    let mut found = Vec::new();
-    for target in targets {
-        let search = fuzzer.search(&target, (arguments.seconds, arguments.seed))?;
-        match search.finding {
-            None => eprintln!("ok      {target}: {} ({:.1} s)", search.summary, search.seconds),
-            Some(finding) => {
-                eprintln!("FOUND   {target}: {finding}\n{}", fuzzer.remedy(&target, search.input.as_deref()));
-                found.push(target);
-            }
-        }
-    }
+    let found = fuzzer.search_all(&targets, (arguments.seconds, arguments.seed))?;
     suites.add("search", started.elapsed());
     let budgets = suites.finish();
     if found.is_empty() { budgets } else { bail!("fuzzing found errors in: {}", found.join(", ")) }
@@ -120,6 +112,37 @@ impl Fuzzer {
             Some(only) if names.iter().any(|name| name == only) => Ok(vec![only.to_owned()]),
             Some(only) => bail!("there is no target {only:?}; the targets are: {}", names.join(", ")),
         }
+    }
+
+    /// Runs the engine on all targets, as many at a time as there are cores: it has one thread. Prints each result, and
+    /// returns the targets with errors.
+    fn search_all(&self, targets: &[String], time_and_seed: (u32, u32)) -> anyhow::Result<Vec<String>> {
+        let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        std::thread::scope(|scope| {
+            for _ in 0..cores {
+                scope.spawn(|| {
+                    while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let search = self.search(target, time_and_seed);
+                        let result = search.map(|search| self.report(target, search));
+                        results.lock().unwrap_or_else(PoisonError::into_inner).push(result);
+                    }
+                });
+            }
+        });
+        let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let found: anyhow::Result<Vec<Option<String>>> = results.into_iter().collect();
+        Ok(found?.into_iter().flatten().collect())
+    }
+
+    /// Prints the result of a search. Returns the target, if it has an error.
+    fn report(&self, target: &str, search: Search) -> Option<String> {
+        let Some(finding) = search.finding else {
+            eprintln!("ok      {target}: {} ({:.1} s)", search.summary, search.seconds);
+            return None;
+        };
+        eprintln!("FOUND   {target}: {finding}\n{}", self.remedy(target, search.input.as_deref()));
+        Some(target.to_owned())
     }
 
     /// Runs the engine on a target and its corpus, for the given seconds and with the given seed.

@@ -80,6 +80,11 @@ pub(crate) fn lintian() -> anyhow::Result<()> {
     install(&[Package { name: "lintian", file: "/usr/bin/lintian" }])
 }
 
+/// Installs the program that makes a root of Debian.
+pub(crate) fn debootstrap() -> anyhow::Result<()> {
+    install(&[Package { name: "debootstrap", file: "/usr/sbin/debootstrap" }])
+}
+
 /// Returns the path of a program that runs static programs of another architecture.
 pub(crate) fn emulator(architecture: &str) -> anyhow::Result<PathBuf> {
     let file = match architecture {
@@ -285,6 +290,14 @@ pub(crate) fn built_etcd() -> anyhow::Result<PathBuf> {
 /// Returns the path of the client of the pinned etcd.
 pub(crate) fn etcdctl() -> anyhow::Result<PathBuf> {
     go_tool("etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/etcdctl/v3", "etcdctl")
+}
+
+/// Returns the path of the program of the pinned etcd that restores snapshots.
+pub(crate) fn etcdutl() -> anyhow::Result<PathBuf> {
+    if let Some(path) = std::env::var_os("CAPSTAN_ETCDUTL") {
+        return Ok(path.into());
+    }
+    go_tool("etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/etcdutl/v3", "etcdutl")
 }
 
 /// Returns the path of the DNS server of workload clusters.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use serde_json::json;
-use tests_hollow_cluster::{HollowClusters, HollowOptions};
+use tests_hollow_cluster::{HollowClusters, HollowOptions, loopback_range};
 use tests_oidc_issuer::{Issuer, SigningKey};
 use tests_openstack_simulator::{LoggedCall, Simulator, SimulatorOptions};
 
@@ -15,10 +15,6 @@ const KEY: &str = "first";
 
 /// Lifetime of the issuer's token. It must not end during the run. Unit: seconds.
 const LIFETIME: u64 = 7200;
-
-/// External network. Its addresses are those of this machine's loopback device, so that Capstan's process reaches the
-/// endpoint of the cluster at its floating IP. `cargo xtask dev` uses another range.
-const EXTERNAL_CIDR: &str = "127.253.0.0/20";
 
 /// Running cloud and issuer. They stay up during the outage, as clouds do.
 pub(crate) struct Cloud {
@@ -30,7 +26,9 @@ pub(crate) struct Cloud {
 impl Cloud {
     /// Starts all of it. Writes `authentication.yaml` and `issuer.token`.
     pub(crate) async fn start(address: SocketAddr, home: &Path) -> anyhow::Result<Self> {
-        let external_cidr = EXTERNAL_CIDR.to_owned();
+        // Capstan's process reaches the endpoint of the cluster at its floating IP, which is an address of the loopback device.
+        // Tests of hollow clusters run at the same time, and have other ranges.
+        let external_cidr = loopback_range();
         let options = SimulatorOptions { listen: address, external_cidr, ..SimulatorOptions::default() };
         let simulator = Simulator::start(options).await.context("the cloud cannot be started")?;
         let nodes = HollowClusters::resume(simulator.hypervisor(), HollowOptions::default()).await?;

@@ -15,6 +15,7 @@ mod install;
 mod keystone;
 mod lab;
 mod log_secrets;
+mod machines;
 mod mirror;
 mod octavia;
 mod openstack;
@@ -49,7 +50,7 @@ pub(crate) use reference::Reference;
 /// Scenario: a sentence that must hold, and the function that checks it.
 type Scenario = (&'static str, fn(&Lab) -> anyhow::Result<()>);
 
-const SCENARIOS: [Scenario; 20] = [
+const SCENARIOS: [Scenario; 21] = [
     ("every APIService of Capstan becomes Available", workflows::available),
     ("discovery and OpenAPI list each kind once, although it has a CRD object", workflows::no_duplicates),
     ("a host user with permission creates and lists objects through the host", workflows::permitted_user),
@@ -75,6 +76,10 @@ const SCENARIOS: [Scenario; 20] = [
     (
         "kubectl issues tokens of Capstan's own service accounts, beside those of the host",
         service_accounts::tokens,
+    ),
+    (
+        "two machines with certificates read their own objects on the direct endpoint, and nothing of each other",
+        machines::own_objects,
     ),
     ("an API group is switched from the host's CRDs to Capstan, and back", takeover::switch_and_switch_back),
     ("one server runs the controllers, and after its end another one takes over", host_data::election),
@@ -126,10 +131,14 @@ const CLOUD_PROGRAMS: [(&str, &str, &str); 2] = [
     ("the simulator responds to twenty requests like the real cloud", "tests-openstack-simulator", "script"),
 ];
 
-const CLOUD_SCENARIOS: [CloudScenario; 5] = [
+const CLOUD_SCENARIOS: [CloudScenario; 6] = [
     (
         "users of Keystone log in with kubectl's plug-in, and a binding gives permissions to their project",
         keystone::log_in,
+    ),
+    (
+        "each kind of token of Keystone names its user or is refused, also after a revocation and while Keystone is stopped",
+        keystone::tokens,
     ),
     (
         "through the host: servers are created, rebooted, powered off and on, upgraded and completely deleted",
@@ -210,8 +219,8 @@ impl Part {
     }
 }
 
-/// Builds the programs of `cargo xtask test`, starts the lab once, runs the parts in order, and stops the lab. OpenStack
-/// starts beside the other parts, except for its first start on a machine.
+/// Builds the programs of `cargo xtask test`, starts the lab once, runs the parts in order, and stops the lab. The part
+/// `outage` runs beside others, and OpenStack starts beside other parts, except for its first start on a machine.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     prerequisites::build()?;
     prerequisites::lab()?;
@@ -248,11 +257,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     outcome.add("build", started.elapsed());
     if arguments.only.is_none() && arguments.scenario.is_empty() {
         separate_parts::documents(&programs, &mut outcome)?;
-        separate_parts::hollow_clusters(&programs, &mut outcome)?;
         separate_parts::packaged(&mut outcome)?;
-        separate_parts::outage(&mut outcome)?;
-        separate_parts::mirror(&mut outcome)?;
-        separate_parts::installed(&mut outcome)?;
+        separate_parts::beside_outage(&programs, &mut outcome)?;
     }
     let has_openstack = arguments.wants_cloud() && shared_lab::can_have_openstack(arguments, &mut outcome)?;
     let beside = has_openstack && OpenStack::has_run()?;

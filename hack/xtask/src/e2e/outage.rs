@@ -8,7 +8,7 @@ mod replicas;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use serde_json::json;
 
 use self::load::Load;
@@ -37,6 +37,13 @@ const AFTER: Duration = Duration::from_secs(50);
 /// Longest time from the readiness of the host's kube-apiserver until it serves all of Capstan's APIs. It probes each
 /// APIService every 30 s.
 const AVAILABLE: Duration = Duration::from_secs(45);
+
+/// Largest growth of a replica that has lived through the outage. Unit: MiB.
+const GROWTH: u64 = 64;
+
+/// Number of looks at the memory. What a replica frees soon does not count: other parts run on the same machine, and what waits
+/// for a processor takes room.
+const LOOKS: usize = 3;
 
 /// Environment variable with a longer duration of the outage, in seconds.
 const DURATION: &str = "CAPSTAN_OUTAGE_SECONDS";
@@ -72,7 +79,7 @@ fn scenario(lab: &Lab) -> anyhow::Result<()> {
     load.wait_for_rollout()?;
     std::thread::sleep(PAUSE);
     load.roll()?;
-    let begun = Instant::now();
+    let (begun, memory) = (Instant::now(), replicas.memory()?);
     host_dies(lab, &mut load)?;
     replicas_end(lab, &mut load, &mut replicas)?;
     load.wait_for_rollout()?;
@@ -81,11 +88,33 @@ fn scenario(lab: &Lab) -> anyhow::Result<()> {
     load.wait_for_rollout()?;
     let wanted = std::env::var(DURATION).ok().and_then(|text| text.parse().ok()).map(Duration::from_secs);
     std::thread::sleep(wanted.unwrap_or_default().saturating_sub(begun.elapsed()));
+    compare_memory(&memory, &replicas)?;
     host_returns(lab, &mut load)?;
     std::thread::sleep(AFTER);
     let report = load.end()?;
     eprint!("{report}");
     Ok(())
+}
+
+/// Compares the memory of the replica that has lived through the outage, frozen for a while, with the largest one before: it may
+/// have become the leader, which has more than the others.
+fn compare_memory(before: &[(u32, u64)], replicas: &Replicas) -> anyhow::Result<()> {
+    let most = before.iter().map(|(_, bytes)| *bytes).max().unwrap_or_default();
+    for look in 1..=LOOKS {
+        let after = replicas.memory()?;
+        let lived = after.iter().filter(|(id, _)| before.iter().any(|(other, _)| other == id));
+        let bytes = lived.map(|(_, bytes)| *bytes).max();
+        let bytes = bytes.context("no replica has lived through the outage")?;
+        let grown = bytes.saturating_sub(most) >> 20;
+        eprintln!("        a replica has {} MiB, {grown} MiB more than before the outage", bytes >> 20);
+        if grown <= GROWTH {
+            return Ok(());
+        }
+        if look < LOOKS {
+            std::thread::sleep(PAUSE);
+        }
+    }
+    bail!("a replica has grown by more than {GROWTH} MiB while the host was down")
 }
 
 fn host_dies(lab: &Lab, load: &mut Load) -> anyhow::Result<()> {

@@ -1,8 +1,9 @@
 //! Parts that need no lab, or that have one of their own.
 
-use std::time::Instant;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow, ensure};
 
 use super::lab::Lab;
 use super::outcome::Outcome;
@@ -62,6 +63,38 @@ pub(super) fn outage(outcome: &mut Outcome) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Runs the part `outage` in a process of its own, beside parts that have labs of their own. All of them mostly wait, and
+/// one after the other they take three minutes more.
+///
+/// The order of the others counts. The failovers of `outage` must take less than ten seconds. They come after one and a half
+/// to three minutes, beside `mirror`, which waits most.
+pub(super) fn beside_outage(programs: &[programs::Program], outcome: &mut Outcome) -> anyhow::Result<()> {
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| in_process(Part::Outage));
+        let others = hollow_clusters(programs, outcome)
+            .and_then(|()| mirror(outcome))
+            .and_then(|()| installed(outcome));
+        let taken = running.join().map_err(|_| anyhow!("the thread of the part outage panicked"))?;
+        // The lines of the part say why it failed, also if another one has failed, too.
+        others?;
+        outcome.add(Part::Outage.name(), taken?);
+        outcome.passed += outage::COUNT;
+        anyhow::Ok(())
+    })
+}
+
+/// Runs a part in a process of its own, which has a folder of its own. Its lines are printed together at its end, so that
+/// they do not mix with those of other parts. Returns its duration.
+fn in_process(part: Part) -> anyhow::Result<Duration> {
+    let (started, name) = (Instant::now(), part.name());
+    let mut command = Command::new(std::env::current_exe().context("this program has no path")?);
+    command.args(["e2e", "--only", name]).stdin(Stdio::null()).stdout(Stdio::null());
+    let output = command.output().with_context(|| format!("the part {name} cannot be started"))?;
+    eprint!("{}", String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "the part {name} failed ({}); its lines are above", output.status);
+    Ok(started.elapsed())
+}
+
 /// Lets the host die, and compares the rights of its users with those before, in a lab of its own.
 pub(super) fn mirror(outcome: &mut Outcome) -> anyhow::Result<()> {
     let started = Instant::now();
@@ -75,10 +108,7 @@ pub(super) fn mirror(outcome: &mut Outcome) -> anyhow::Result<()> {
 pub(super) fn installed(outcome: &mut Outcome) -> anyhow::Result<()> {
     if !install::is_possible() {
         let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-        anyhow::ensure!(
-            !in_ci,
-            "the part install needs network namespaces: run it as root, with the program ip"
-        );
+        ensure!(!in_ci, "the part install needs network namespaces: run it as root, with the program ip");
         eprintln!("skipped {} checks of the part install: they need root and the program ip", install::COUNT);
         outcome.skipped += install::COUNT;
         return Ok(());

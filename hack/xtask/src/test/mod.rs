@@ -31,6 +31,10 @@ const SCENARIOS: &str = "6";
 /// Number of tests of `guest` that run at the same time. Three use half a core, because they mostly wait.
 const GUESTS: &str = "8";
 
+/// Number of tests of the store on etcd that run at the same time. Each has etcds of its own, and waits for their starts,
+/// their disk and their timers. By default, there would be one for each core.
+const ETCDS: &str = "4";
+
 /// Number of failed programs whose failed tests run a second time, alone. Side by side, three programs and their servers
 /// may make one wait longer than it can bear; more than this is no accident.
 const REPEATED: usize = 2;
@@ -40,6 +44,10 @@ const LONG: [&str; 3] = ["tests-history", "tests-scenarios", "tests-fuzz"];
 
 /// Package whose tests wait for minutes and need no core. They start first, beside the scenarios, which need both.
 const WAITING: &str = "storage-etcd";
+
+/// Long programs of minutes, the longest first. They start before the others of the long suites, so that none of them runs
+/// when all others have ended.
+const LONGEST: [&str; 5] = ["whole_cluster", "crashes", "templates", "operations", "faults"];
 
 /// Runs the tests that need only cargo, etcd, moto, promtool and Swift.
 #[derive(Debug, Args)]
@@ -61,6 +69,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let environment = [
         ("CAPSTAN_ETCD_DISTRIBUTION", prerequisites::distribution_etcd()?),
         ("CAPSTAN_ETCD_CURRENT", prerequisites::current_etcd()?),
+        ("CAPSTAN_ETCDUTL", prerequisites::etcdutl()?),
         ("CAPSTAN_MOTO", prerequisites::moto()?),
         ("CAPSTAN_FAKETIME", prerequisites::faketime()?),
     ];
@@ -77,7 +86,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     // The longest first: then none is begun when all others have ended.
     programs.sort_by_key(|program| {
         let package = program.package.as_str();
-        (package != WAITING, !LONG.contains(&package))
+        let place = LONGEST.iter().position(|name| *name == program.name).unwrap_or(LONGEST.len());
+        (package != WAITING, !LONG.contains(&package), place)
     });
     let is_alone = |program: &Program| ALONE.contains(&(program.package.as_str(), program.name.as_str()));
     let (alone, programs): (Vec<Program>, Vec<Program>) = programs.into_iter().partition(is_alone);
@@ -159,6 +169,7 @@ fn one(
     match (program.package.as_str(), program.name.as_str()) {
         ("tests-scenarios", _) => command.args(["--test-threads", SCENARIOS]),
         ("apiserver-server", "guest") => command.args(["--test-threads", GUESTS]),
+        (WAITING, "etcd") => command.args(["--test-threads", ETCDS]),
         _ => &mut command,
     };
     let output =

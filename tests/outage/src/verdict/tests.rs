@@ -70,6 +70,29 @@ fn a_late_leader_is_a_violation() {
 }
 
 #[test]
+fn ho_42_the_latency_of_own_users_may_double_without_the_host() {
+    let took = |(at, took): &(u64, u64)| Call {
+        ended: s(*at) + Duration::from_millis(*took),
+        ..call(Realm::Own, *at, 200)
+    };
+    // Each call with its begin in seconds, and its duration in milliseconds.
+    let table: [(&[(u64, u64)], bool); 7] = [
+        (&[(50, 600), (150, 1190)], false),
+        (&[(50, 600), (150, 1210)], true),
+        (&[(50, 20), (150, 990)], false),
+        (&[(50, 20), (150, 1010)], true),
+        // The machine was busy for one slice of three, or is busier since the host is back.
+        (&[(50, 20), (150, 20), (155, 3000), (160, 20)], false),
+        (&[(50, 20), (150, 1010), (155, 3000), (160, 20)], true),
+        (&[(50, 20), (150, 1190), (300, 600)], false),
+    ];
+    for (calls, is_wrong) in table {
+        let records = Records { calls: calls.iter().map(took).collect(), ..run() };
+        assert_eq!(!violations(&records).is_empty(), is_wrong, "{calls:?}");
+    }
+}
+
+#[test]
 fn a_watch_must_have_every_write_once_and_in_order() {
     let write = |revision| Write { user: "w".to_owned(), revision };
     let seen = |revisions: &[u64]| Records {

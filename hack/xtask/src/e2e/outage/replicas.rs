@@ -112,6 +112,13 @@ impl Replicas {
         }
     }
 
+    /// Returns the process id of each replica that runs, and its anonymous memory in bytes. Pages of files do not count: the
+    /// kernel takes them back when it needs them.
+    pub(super) fn memory(&self) -> anyhow::Result<Vec<(u32, u64)>> {
+        let running = self.running.iter().flatten().map(Process::id);
+        running.map(|id| anyhow::Ok((id, anonymous_memory(id)?))).collect()
+    }
+
     /// Sends a signal to a replica.
     pub(super) fn signal(&mut self, index: usize, signal: &str) -> anyhow::Result<()> {
         let id = self.running(index)?.as_ref().context("the replica does not run")?.id();
@@ -119,6 +126,15 @@ impl Replicas {
         ensure!(status.success(), "kill -s {signal} {id} failed");
         Ok(())
     }
+}
+
+/// Returns the anonymous memory of a process in bytes.
+fn anonymous_memory(id: u32) -> anyhow::Result<u64> {
+    let path = format!("/proc/{id}/status");
+    let status = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+    let kibibytes = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let number = kibibytes.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
+    number.map(|number| number << 10).with_context(|| format!("{path} has no RssAnon"))
 }
 
 fn directory(lab: &Lab, index: usize) -> std::path::PathBuf {

@@ -7,7 +7,7 @@ use apiserver_types::Machine;
 use controllers_workload::Timing;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, ResourceExt};
-use tests_hollow_cluster::HollowClusters;
+use tests_hollow_cluster::{HollowClusters, HollowOptions};
 use tests_scenarios::{CrashPoint, Side, World, run_until_crash};
 use tokio_util::sync::CancellationToken;
 
@@ -31,6 +31,13 @@ pub(super) const RELEASES: [&str; 2] = ["v1.33.0", "v1.33.1"];
 
 /// Health checks of the workers and of the control plane.
 const CHECKS: &str = include_str!("checks.yaml");
+
+/// First line of kubeadm's settings of the cluster, and the indentation of the next ones.
+const SETTINGS: (&str, &str) = ("clusterConfiguration:\n", "      ");
+
+/// Time for which a node looks for the API: that of a real kubeadm. The minute of other tests may be too short on a machine
+/// where many lives are made at the same time, and a node that has given up does not begin again.
+const JOIN: Duration = Duration::from_mins(5);
 
 /// Longest time for which an interrupted stage goes on if the number of effects is never reached.
 const INTERRUPTED: Duration = Duration::from_secs(5);
@@ -72,7 +79,8 @@ pub(super) struct Life<'a> {
 
 /// Lives a life. Returns its stages with the times of their ends.
 pub(super) async fn live(plan: &Plan) -> Vec<String> {
-    let (world, hollow) = World::start_with_hollow_clusters().await.unwrap();
+    let options = HollowOptions { join_timeout: JOIN, ..HollowOptions::default() };
+    let (world, hollow) = World::start_with_hollow_clusters_of(options).await.unwrap();
     let foreign = Foreign::make(&world).await;
     let world = world.with_workload_timing(Timing::faster(10));
     let wanted = Wanted {
@@ -86,7 +94,7 @@ pub(super) async fn live(plan: &Plan) -> Vec<String> {
     let observer = Observer::new(&world, NAMESPACE);
     let mut life = Life { observer, world: &world, hollow: &hollow, wanted };
     let checks = CHECKS.replace("NAMESPACE", NAMESPACE);
-    world.create(&format!("{}{checks}", manifest(&world, NAMESPACE))).await.unwrap();
+    world.create(&format!("{}{checks}", with_keys(&manifest(&world, NAMESPACE), plan.keys))).await.unwrap();
     let mut stages = Vec::new();
     let begun = Instant::now();
     let mut reached = |stage: &str| stages.push(format!("{stage} {:.1} s", begun.elapsed().as_secs_f64()));
@@ -104,6 +112,13 @@ pub(super) async fn live(plan: &Plan) -> Vec<String> {
     reached("deletion");
     foreign.check(&world);
     stages
+}
+
+/// Returns the manifest of a cluster whose keys have this algorithm.
+fn with_keys(manifest: &str, algorithm: &str) -> String {
+    let (first, indentation) = SETTINGS;
+    assert_eq!(manifest.matches(first).count(), 1, "the manifest has not one {first:?}");
+    manifest.replace(first, &format!("{first}{indentation}encryptionAlgorithm: {algorithm}\n"))
 }
 
 impl Life<'_> {

@@ -13,20 +13,26 @@ mod plan;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::task::{JoinError, JoinSet};
+use tokio::time::timeout;
 
 use crate::number;
 use life::live;
 use plan::planned;
 
-/// Lives in a run of all tests. A life takes 5 to 40 s, since calls that hang take ten seconds each, and 13 s of CPU, so
-/// more lives do not fit into the time of all tests.
-const LIVES: u64 = 10;
+/// Lives in a run of all tests. A life takes 5 to 120 s, since calls that hang take ten seconds each, and about seven
+/// seconds of CPU, so more lives do not fit into the time of all tests.
+const LIVES: u64 = 100;
 
-/// Number of concurrent lives: a life mostly waits for intervals and boots.
-const CONCURRENT: u64 = 4;
+/// Number of concurrent lives: a life mostly waits for intervals and boots, and eight use two cores. More would only slow
+/// the tests beside them.
+const CONCURRENT: u64 = 8;
+
+/// Longest duration of a life, eight times that of the longest one on a quiet machine. A life that never ended would end
+/// the whole run without its seed.
+const LONGEST: Duration = Duration::from_mins(16);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clusters_with_crashes_and_failures_come_change_and_go_without_a_trace() {
@@ -55,14 +61,19 @@ async fn work(seeds: Arc<Mutex<Range<u64>>>) -> Vec<(u64, String)> {
         let begun = Instant::now();
         // A task of its own, so that the lives after one that ends in a panic are lived, too.
         let mut life = JoinSet::new();
-        life.spawn(async move { Box::pin(live(&planned(seed))).await });
-        let outcome = match life.join_next().await {
-            Some(Ok(stages)) => format!("lived ({})", stages.join(", ")),
-            Some(Err(error)) => {
-                failed.push((seed, reason(error)));
+        life.spawn(async move { Box::pin(timeout(LONGEST, live(&planned(seed)))).await });
+        let result = match life.join_next().await {
+            Some(Ok(Ok(stages))) => Ok(stages),
+            Some(Ok(Err(_))) => Err(format!("it has not ended after {} s", LONGEST.as_secs())),
+            Some(Err(error)) => Err(reason(error)),
+            None => Ok(Vec::new()),
+        };
+        let outcome = match result {
+            Ok(stages) => format!("lived ({})", stages.join(", ")),
+            Err(reason) => {
+                failed.push((seed, reason));
                 "failed".to_owned()
             }
-            None => "ended".to_owned(),
         };
         eprintln!("seed {seed} {outcome}: {:.1} s", begun.elapsed().as_secs_f64());
     }
