@@ -27,10 +27,10 @@ use crate::backup::Backups;
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::election::{self, Election, ElectionMetrics, Term};
 use crate::host::Host;
-use crate::host_ca_bundles::TrustedByHost;
 use crate::host_mirror::announce;
 use crate::host_objects::ObjectReferences;
 use crate::host_outbox::{self, HostOutbox};
+use crate::host_own_objects::KeptInHost;
 use crate::quotas::QuotaStatus;
 use crate::serve::upkeep::Upkeep;
 use crate::storage_history::HistoryNumber;
@@ -42,8 +42,8 @@ use crate::{
 pub(crate) struct ControllerParts {
     /// Host cluster.
     pub(crate) host: Option<Arc<Host>>,
-    /// Certificates that the host has to trust, if Capstan writes them there.
-    pub(crate) trusted_by_host: Option<TrustedByHost>,
+    /// Capstan's own objects in the host, if Capstan keeps them.
+    pub(crate) kept_in_host: Option<KeptInHost>,
     /// Metrics of queues.
     pub(crate) queues: Queues,
     /// Listener for bootstrap data.
@@ -116,8 +116,7 @@ pub(crate) fn local_policy() -> LocalPolicy {
         (announce::IDENTITY, announce::RULES),
         (quotas::IDENTITY, quotas::RULES),
     ];
-    let identities =
-        controllers.chain([host_outbox::EVENTS, host_outbox::SECRETS, machines, plans]).chain(own);
+    let identities = controllers.chain(host_outbox::IDENTITIES).chain([machines, plans]).chain(own);
     let grants = identities.flat_map(|(identity, rules)| {
         let rules = rules.iter().chain([&PolicyRule::EVENTS, &PolicyRule::USE_IDENTITIES]);
         rules.map(move |rule| Grant {
@@ -133,8 +132,8 @@ pub(crate) fn local_policy() -> LocalPolicy {
 /// Starts the controllers. Each has the client of its own identity, and ends with the term.
 fn start_controllers(clients: &Clients, parts: &ControllerParts, term: &Term) -> JoinSet<()> {
     let outbox = parts.host.as_ref().map(|host| {
-        let clients = [host_outbox::EVENTS.0, host_outbox::SECRETS.0].map(|identity| clients.of(identity));
-        HostOutbox::new(clients, host, term.permit(), parts.trusted_by_host.clone())
+        let clients = host_outbox::IDENTITIES.map(|(identity, _)| clients.of(identity));
+        HostOutbox::new(clients, host, term.permit(), parts.kept_in_host.clone())
     });
     let shared = Shared::new(clients, parts, term, outbox.as_ref());
     let term = &term.end;
@@ -344,9 +343,8 @@ mod tests {
 
     #[test]
     fn every_controller_has_an_identity_of_its_own() {
+        let writers = host_outbox::IDENTITIES.map(|(identity, _)| identity);
         let own = [
-            host_outbox::EVENTS.0,
-            host_outbox::SECRETS.0,
             election::IDENTITY,
             bootstrap_data::IDENTITY,
             planner::IDENTITY,
@@ -354,8 +352,9 @@ mod tests {
             revocations::IDENTITY,
             admission::IDENTITY,
         ];
-        let unique: BTreeSet<&str> = identities(all()).into_iter().chain(own).collect();
-        assert_eq!(unique.len(), all().count() + own.len(), "two have the same identity: {unique:?}");
+        let unique: BTreeSet<&str> = identities(all()).into_iter().chain(writers).chain(own).collect();
+        let expected = all().count() + writers.len() + own.len();
+        assert_eq!(unique.len(), expected, "two have the same identity: {unique:?}");
     }
 
     #[tokio::test]

@@ -68,9 +68,23 @@ impl Span {
 
     /// Adds a step of this span that began at `begun` and ends now.
     pub fn step(&self, name: &'static str, begun: SystemTime) {
-        let (Some(tracer), Some(context)) = (TRACER.get(), &self.0) else { return };
+        drop(self.begun_step(name, begun));
+    }
+
+    /// Adds a step of this span that began at `begun` and ends now, with one attribute.
+    pub fn step_with(
+        &self,
+        name: &'static str,
+        begun: SystemTime,
+        (key, value): (&'static str, impl Into<Value>),
+    ) {
+        self.begun_step(name, begun).set(key, value);
+    }
+
+    fn begun_step(&self, name: &'static str, begun: SystemTime) -> Self {
+        let (Some(tracer), Some(context)) = (TRACER.get(), &self.0) else { return Self::NONE };
         let builder = builder(name, Kind::Internal).with_start_time(begun);
-        drop(Self::begin(tracer, builder, &Parent(Some(context.clone()))));
+        Self::begin(tracer, builder, &Parent(Some(context.clone())))
     }
 
     fn begin(tracer: &SdkTracer, builder: SpanBuilder, parent: &Parent) -> Self {

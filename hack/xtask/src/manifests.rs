@@ -47,6 +47,17 @@ fn the_chart_and_the_image_in_the_manifests_have_the_version_of_the_workspace() 
     }
 }
 
+#[test]
+fn hv_11_configurations_of_several_replicas_spread_the_connections_of_clients() {
+    let manifests = run::root().unwrap().join("manifests");
+    for file in
+        ["overlays/ha-etcd/config.yaml", "overlays/external-etcd/config.yaml", "chart/files/config.yaml"]
+    {
+        let text = std::fs::read_to_string(manifests.join(file)).unwrap();
+        assert!(text.contains("\n  goawayChance: 0.001\n"), "{file} sets no limits.goawayChance");
+    }
+}
+
 /// Head of the alerts as an object of the Prometheus Operator.
 const RULE: &str =
     "# Written by `CAPSTAN_WRITE_GOLDENS=1 cargo test --package xtask alert`: the alerts of rules.yaml.

@@ -92,7 +92,8 @@ impl AuthorityKeeper {
         self.known.subscribe()
     }
 
-    /// Waits until the store has answered. Before that nothing may be written to it: an empty store gets its CAs first.
+    /// Waits until the store has answered. Before that nothing may be written to it: an empty store gets its CAs first. An etcd
+    /// is not even open before it has them. An embedded store is, and a KMS plug-in may be silent when the server starts.
     pub(crate) fn answered(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut known = self.known.subscribe();
         async move {

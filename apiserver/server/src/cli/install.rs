@@ -48,6 +48,18 @@ pub(crate) struct InitArguments {
     /// Kubeconfig with Capstan's user in a host cluster, to serve that host, too [default: none]
     #[arg(long, value_name = "FILE")]
     pub(crate) host_kubeconfig: Option<PathBuf>,
+    /// URL of Keystone, whose users may log in [default: none]
+    #[arg(long, value_name = "URL")]
+    pub(crate) keystone_url: Option<String>,
+    /// CA of Keystone's certificate [default: the CAs of the system]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) keystone_ca: Option<PathBuf>,
+    /// Run the services as static Pods of this node's kubelet, with this image of Capstan [default: as services of systemd]
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) static_pod: Option<String>,
+    /// Image of etcd, with --static-pod [default: that of kubeadm]
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) etcd_image: Option<String>,
     /// File with the recovery key of an earlier installation, whose backup is then restored [default: a new key]
     #[arg(long, value_name = "FILE")]
     pub(crate) recovery_key_file: Option<PathBuf>,
@@ -82,6 +94,12 @@ pub(crate) struct JoinArguments {
     /// Name of this node [default: the name of the machine]
     #[arg(long, value_name = "NAME")]
     pub(crate) node_name: Option<String>,
+    /// Run the services as static Pods of this node's kubelet, with this image of Capstan [default: as services of systemd]
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) static_pod: Option<String>,
+    /// Image of etcd, with --static-pod [default: that of kubeadm]
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) etcd_image: Option<String>,
     /// The program etcd [default: that of the package capstan-etcd, else the one in PATH]
     #[arg(long, value_name = "FILE")]
     pub(crate) etcd: Option<PathBuf>,

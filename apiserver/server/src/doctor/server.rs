@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{Finding, Level, Node};
+use super::{Finding, Level, Node, files};
 use crate::local_server::LocalServer;
 
 /// User of the command. Its certificate is made for the moment, with the CA of the node.
@@ -89,9 +89,42 @@ fn mirror(text: &str) -> Vec<Finding> {
     ages.map(judge).collect()
 }
 
-/// Judges the metrics of the host cluster and of the backups.
+/// Returns the consequence of a host without a mirror. That is a choice of the operator, and no defect.
+fn unmirrored(text: &str) -> Option<Finding> {
+    let message = "are not mirrored, so its users and the tokens of its service accounts get 503 on the direct endpoint \
+        while it does not answer; see host.permissions in docs/configuration.md";
+    let is_mirrored = text.contains("capstan_host_mirror_age_seconds{what=\"permissions\"}");
+    (!is_mirrored).then(|| Finding::new(Level::Ok, "permissions of the host cluster", message))
+}
+
+/// Judges the clock of the machine by the times in the store.
+fn clock(text: &str) -> Option<Finding> {
+    let behind = value(text, "capstan_clock_behind_seconds").filter(|behind| *behind > 0)?;
+    let message = format!(
+        "is {behind} s behind a time in the store, so the server signs nothing; synchronize it with NTP, or see \
+         clock.acceptedAt in docs/configuration.md"
+    );
+    Some(Finding::new(Level::Error, "clock", message))
+}
+
+/// Judges the certificates that the server uses, its CAs, and its client certificate in the host cluster.
+fn certificates(text: &str, now: i64) -> Vec<Finding> {
+    let of_server = text.lines().filter_map(|line| {
+        let prefix = "capstan_certificate_end_timestamp_seconds{certificate=\"";
+        let (name, end) = line.strip_prefix(prefix)?.split_once("\"} ")?;
+        Some((format!("certificate {name} of the server"), end.trim().parse::<i64>().ok()?))
+    });
+    let in_host = value(text, "capstan_host_credential_end_timestamp_seconds").filter(|end| *end > 0);
+    let in_host = in_host.map(|end| ("client certificate in the host cluster".to_owned(), end));
+    let mut ends: Vec<(String, i64)> = of_server.chain(in_host).collect();
+    ends.sort_unstable();
+    ends.into_iter().map(|(subject, end)| files::of_end(subject, end, now)).collect()
+}
+
+/// Judges the metrics of the clock, of the certificates, of the host cluster and of the backups.
 pub(super) fn metrics(text: &str, interval: Option<i64>, now: i64) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let mut findings = Vec::from_iter(clock(text));
+    findings.extend(certificates(text, now));
     let state = text.lines().find_map(|line| {
         let (label, value) = line.strip_prefix("capstan_host_state{state=\"")?.split_once("\"} ")?;
         (value.trim() == "1").then_some(label)
@@ -99,6 +132,7 @@ pub(super) fn metrics(text: &str, interval: Option<i64>, now: i64) -> Vec<Findin
     if let Some(state) = state {
         let level = if state == "up" { Level::Ok } else { Level::Warning };
         findings.push(Finding::new(level, "host cluster", format!("is in the state {state}")));
+        findings.extend(unmirrored(text));
     }
     findings.extend(mirror(text));
     findings.push(backups(text, interval, now));

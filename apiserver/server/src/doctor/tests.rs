@@ -51,9 +51,21 @@ fn a_host_that_is_down_and_an_old_backup_are_reported() {
     let levels = |interval, now| -> Vec<_> {
         server::metrics(text, interval, now).into_iter().map(|it| it.level).collect()
     };
-    assert_eq!(levels(Some(100), 1100), [Level::Warning, Level::Ok]);
-    assert_eq!(levels(Some(100), 1300), [Level::Warning, Level::Error]);
-    assert_eq!(levels(None, 1300), [Level::Warning, Level::Warning]);
+    // The second one is about the mirror, which this host does not have.
+    assert_eq!(levels(Some(100), 1100), [Level::Warning, Level::Ok, Level::Ok]);
+    assert_eq!(levels(Some(100), 1300), [Level::Warning, Level::Ok, Level::Error]);
+    assert_eq!(levels(None, 1300), [Level::Warning, Level::Ok, Level::Warning]);
+}
+
+#[test]
+fn ia_62_a_host_without_a_mirror_is_mentioned_with_the_consequence_of_an_outage() {
+    let found = |text: &str| {
+        let findings = server::metrics(text, None, 0);
+        findings.into_iter().filter(|it| it.message.contains("are not mirrored")).count()
+    };
+    let host = "capstan_host_state{state=\"up\"} 1\n";
+    let mirror = "capstan_host_mirror_age_seconds{what=\"permissions\"} 5\n";
+    assert_eq!([found(host), found(&format!("{host}{mirror}")), found("")], [1, 0, 0]);
 }
 
 #[test]
@@ -67,6 +79,39 @@ fn pk_34_a_leader_without_a_backup_is_reported_and_another_replica_is_not() {
     assert_eq!(leader.level, Level::Warning, "{leader:?}");
     assert!(leader.message.contains("none in at least one destination"), "{leader:?}");
     assert_eq!(found(&format!("capstan_leader 0\n{never}")).level, Level::Ok);
+}
+
+#[test]
+fn pk_34_the_ends_of_cas_and_of_the_credential_in_the_host_are_judged() {
+    let (day, now) = (86_400, 100 * 86_400);
+    let text = format!(
+        "capstan_certificate_end_timestamp_seconds{{certificate=\"serving\"}} {}\n\
+         capstan_certificate_end_timestamp_seconds{{certificate=\"client-ca\"}} {}\n\
+         capstan_host_credential_end_timestamp_seconds {}\n",
+        now + 60 * day,
+        now + 13 * day,
+        now - day
+    );
+    let found = server::metrics(&text, None, now);
+    let found: Vec<_> = found.iter().take(3).map(|it| (it.level, it.subject.as_str())).collect();
+    let expected = [
+        (Level::Warning, "certificate client-ca of the server"),
+        (Level::Ok, "certificate serving of the server"),
+        (Level::Error, "client certificate in the host cluster"),
+    ];
+    assert_eq!(found, expected);
+    let without = server::metrics("capstan_host_credential_end_timestamp_seconds 0\n", None, now);
+    assert_eq!(without.len(), 1, "a host without a client certificate: {without:?}");
+}
+
+#[test]
+fn tm_25_a_clock_that_is_behind_is_an_error_and_one_that_is_right_is_not_mentioned() {
+    let subjects = |seconds: u32| -> Vec<_> {
+        let found = server::metrics(&format!("capstan_clock_behind_seconds {seconds}\n"), Some(100), 0);
+        found.into_iter().map(|it| (it.level, it.subject)).filter(|(_, subject)| subject == "clock").collect()
+    };
+    assert_eq!(subjects(3600), [(Level::Error, "clock".to_owned())]);
+    assert!(subjects(0).is_empty());
 }
 
 #[test]

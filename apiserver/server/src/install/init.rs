@@ -4,18 +4,15 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 
-use super::ask::Ask;
 use super::balancers::{self, Nodes};
 use super::installation::{Installation, StoreKind};
 use super::services::Services;
+use super::settings::{PORT, Settings};
 use super::steps::{Steps, line};
 use super::{Layout, keys, recovery, rendered, tokens};
 use crate::cli::InitArguments;
 use crate::kubeconfig::{self, ADMINS};
 use crate::{output, pki};
-
-/// Port of the API, unless another one is given.
-const PORT: u16 = 7443;
 
 /// User of the first kubeconfig.
 const ADMIN: &str = "capstan-admin";
@@ -36,17 +33,18 @@ pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<()> {
         return Ok(output::print(&balancers::configuration(balancer, &nodes, &layout)?)?);
     }
     let is_new = found.is_none();
-    let installation = match found {
-        Some(found) => unchanged(arguments, found)?,
-        None => settings(arguments)?,
+    let settings = match found {
+        Some(found) => Settings::unchanged(arguments, found)?,
+        None => Settings::new(arguments)?,
     };
-    let services = Services::new(&layout, arguments.etcd.as_deref(), installation.store, arguments.no_start)?;
+    let installation = &settings.installation;
+    let services = Services::new(&layout, arguments.etcd.as_deref(), installation, arguments.no_start)?;
     let mut steps = Steps::default();
-    let recovery = files(&mut steps, arguments, &layout, &installation)?;
-    services.write(&mut steps, &layout, &installation)?;
+    let recovery = files(&mut steps, arguments, &layout, &settings)?;
+    services.write(&mut steps, &layout, installation)?;
     let text = installation.text()?;
     steps.file(&record, "record of the installation", &text)?;
-    let is_started = start(&mut steps, &services, &layout, &installation)?;
+    let is_started = start(&mut steps, &services, &layout, installation)?;
     if let Some(key) = recovery {
         line("recovery", &format!("{key}   # keep it apart from the nodes: it is not printed again"))?;
     }
@@ -58,7 +56,7 @@ pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<()> {
     }
     match (is_started, is_new) {
         (false, _) => line("then", &format!("{} join-token create{}", program(), root(arguments))),
-        (true, true) => print_tokens(arguments, &layout, &installation),
+        (true, true) => print_tokens(&settings, &layout),
         (true, false) => Ok(()),
     }
 }
@@ -68,9 +66,9 @@ fn files(
     steps: &mut Steps,
     arguments: &InitArguments,
     layout: &Layout,
-    installation: &Installation,
+    settings: &Settings,
 ) -> anyhow::Result<Option<String>> {
-    let data = layout.data();
+    let (data, installation) = (layout.data(), &settings.installation);
     steps.create(&data, "data directory", || pki::private_directory(&data))?;
     let authority = keys::authority(steps, &data)?;
     let mut recovery = None;
@@ -79,7 +77,7 @@ fn files(
         Ok(())
     })?;
     keys::of_etcd(steps, &data, installation)?;
-    copy(steps, &data, arguments, installation)?;
+    copy(steps, &data, arguments, settings)?;
     if installation.store == StoreKind::Etcd {
         let text = rendered::etcd(installation, layout, &[])?;
         steps.file(&layout.etcd_config(), "configuration of etcd", &text)?;
@@ -94,23 +92,24 @@ fn files(
     Ok(recovery)
 }
 
-/// Copies the files that the flags name: the kubeconfig of the host, and the certificates of an etcd.
+/// Copies the files that the flags name: the kubeconfig of the host, the CA of Keystone, and the certificates of an etcd.
 fn copy(
     steps: &mut Steps,
     data: &Path,
     arguments: &InitArguments,
-    installation: &Installation,
+    settings: &Settings,
 ) -> anyhow::Result<()> {
     let client = data.join("etcd/client");
     let files = [
-        (&arguments.host_kubeconfig, data.join("host.kubeconfig"), "kubeconfig of the host"),
+        (&settings.host_kubeconfig, data.join("host.kubeconfig"), "kubeconfig of the host"),
+        (&settings.keystone_ca, data.join(Installation::KEYSTONE_CA), "CA of Keystone"),
         (&arguments.etcd_ca, client.join("ca.crt"), "CA of etcd"),
         (&arguments.etcd_cert, client.join("tls.crt"), "certificate of Capstan for etcd"),
         (&arguments.etcd_key, client.join("tls.key"), "key of that certificate"),
     ];
     for (from, to, purpose) in files {
         let Some(from) = from else { continue };
-        if installation.store != StoreKind::ExternalEtcd && to.starts_with(&client) {
+        if settings.installation.store != StoreKind::ExternalEtcd && to.starts_with(&client) {
             bail!("--etcd-ca, --etcd-cert and --etcd-key: give them with --store external-etcd only");
         }
         let text = pki::read(from)?;
@@ -129,7 +128,7 @@ fn start(
     if installation.store == StoreKind::Etcd {
         services.start_etcd(steps, layout)?;
     }
-    if !services.start_capstan(steps, layout)? {
+    if !services.start_capstan(steps, layout, installation)? {
         return Ok(false);
     }
     services.await_ready(installation, &pki::read(&layout.data().join("pki/ca.crt"))?)?;
@@ -137,14 +136,11 @@ fn start(
 }
 
 /// Prints the command with which each of the other nodes joins.
-fn print_tokens(
-    arguments: &InitArguments,
-    layout: &Layout,
-    installation: &Installation,
-) -> anyhow::Result<()> {
-    let others: Vec<Option<&str>> = match arguments.nodes.as_slice() {
+fn print_tokens(settings: &Settings, layout: &Layout) -> anyhow::Result<()> {
+    let installation = &settings.installation;
+    let others: Vec<Option<&str>> = match settings.others.as_slice() {
         [] => vec![None],
-        nodes => nodes.iter().map(|(name, _)| Some(name.as_str())).collect(),
+        names => names.iter().map(|name| Some(name.as_str())).collect(),
     };
     for node in others.into_iter().filter(|node| *node != Some(&installation.node)) {
         let token = tokens::create(layout, installation, node)?;
@@ -152,56 +148,6 @@ fn print_tokens(
         line("join", &format!("on {of}: {}", tokens::command(installation, &token)))?;
     }
     Ok(())
-}
-
-/// Returns the settings of a new installation.
-fn settings(arguments: &InitArguments) -> anyhow::Result<Installation> {
-    let ask = Ask::new(arguments.yes);
-    let name =
-        ask.setting("--name", "Name of the installation", arguments.name.clone(), Some("capstan".into()))?;
-    let given = arguments.node_name.clone();
-    let node = ask.setting("--node-name", "Name of this node", given, Some(host_name()))?;
-    let given = arguments.address.map(|address| address.to_string());
-    let address = ask.setting("--address", "Address of this node", given, None)?;
-    let address = address.parse().with_context(|| format!("--address: {address:?} is no IP address"))?;
-    let endpoint =
-        ask.optional("Virtual address or DNS name of all nodes (empty: none)", arguments.endpoint.clone())?;
-    let mut installation = Installation {
-        name,
-        node,
-        address,
-        port: arguments.port.unwrap_or(PORT),
-        endpoint,
-        store: arguments.store.unwrap_or(StoreKind::Etcd),
-        etcd_endpoints: arguments.etcd_endpoints.clone(),
-        has_host: arguments.host_kubeconfig.is_some(),
-        issuer: String::new(),
-        peers: Vec::new(),
-    };
-    installation.issuer = installation.server();
-    installation.check()?;
-    Ok(installation)
-}
-
-/// Refuses flags that differ from the settings of an earlier run: no step would apply them.
-fn unchanged(arguments: &InitArguments, found: Installation) -> anyhow::Result<Installation> {
-    let same = |given: &Option<String>, found: &str| given.as_deref().is_none_or(|given| given == found);
-    let endpoint = found.endpoint.clone().unwrap_or_default();
-    let differs = [
-        ("--name", same(&arguments.name, &found.name)),
-        ("--node-name", same(&arguments.node_name, &found.node)),
-        ("--address", arguments.address.is_none_or(|given| given == found.address)),
-        ("--endpoint", same(&arguments.endpoint, &endpoint)),
-        ("--store", arguments.store.is_none_or(|given| given == found.store)),
-        ("--port", arguments.port.is_none_or(|given| given == found.port)),
-    ];
-    match differs.iter().find(|(_, is_same)| !is_same) {
-        None => Ok(found),
-        Some((flag, _)) => bail!(
-            "{flag}: differs from the installation {:?} that this node has. `capstan reset` removes it",
-            found.name
-        ),
-    }
 }
 
 /// Returns the nodes for the configuration of a load balancer.

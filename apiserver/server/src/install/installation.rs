@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use super::static_pods::StaticPods;
 use crate::pki;
 
 /// Port at which clients reach the etcd of a node.
@@ -53,9 +54,28 @@ pub(crate) struct Installation {
     pub(crate) issuer: String,
     /// Client URLs of the members of etcd that were there before this one. The first node has none.
     pub(crate) peers: Vec<String>,
+    /// Keystone whose users may log in. Absent in records of earlier releases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) keystone: Option<KeystoneLogin>,
+    /// Images of the Pods that the kubelet of this node starts. Default: systemd starts the services.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) static_pods: Option<StaticPods>,
+}
+
+/// Keystone whose users may log in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct KeystoneLogin {
+    /// URL of Keystone.
+    pub(crate) url: String,
+    /// True if the data directory has its CA. Default: the CAs of the system count.
+    pub(crate) has_ca: bool,
 }
 
 impl Installation {
+    /// CA of Keystone, in the data directory.
+    pub(crate) const KEYSTONE_CA: &'static str = "keystone-ca.crt";
+
     /// Reads a record.
     ///
     /// # Errors
@@ -96,6 +116,9 @@ impl Installation {
         if self.has_host {
             files.push("host.kubeconfig");
         }
+        if self.keystone.as_ref().is_some_and(|keystone| keystone.has_ca) {
+            files.push(Self::KEYSTONE_CA);
+        }
         files
     }
 
@@ -117,7 +140,25 @@ impl Installation {
         if (self.store == StoreKind::ExternalEtcd) == self.etcd_endpoints.is_empty() {
             bail!("--etcd-endpoints: give them with --store external-etcd, and only then");
         }
-        Ok(())
+        if self.static_pods.as_ref().is_some_and(|pods| pods.image.is_empty() || pods.etcd_image.is_empty()) {
+            bail!("--static-pod: name the image of Capstan, and do not leave --etcd-image empty");
+        }
+        self.keystone.as_ref().map_or(Ok(()), KeystoneLogin::check)
+    }
+}
+
+impl KeystoneLogin {
+    /// Refuses a URL that the server would refuse: all who can read the network would see tokens that it gets by http.
+    fn check(&self) -> anyhow::Result<()> {
+        let url: Option<http::Uri> = self.url.parse().ok();
+        let has_host = |url: &http::Uri| url.host().is_some_and(|host| !host.is_empty());
+        match url.filter(|url| url.scheme_str() == Some("https") && has_host(url)) {
+            Some(_) => Ok(()),
+            None => bail!(
+                "--keystone-url: {:?} is no URL with https, such as https://keystone.example.org:5000/v3",
+                self.url
+            ),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use storage_etcd::{EtcdConfiguration, Member, Members};
 use super::init::host_name;
 use super::installation::{Installation, StoreKind, peer_url};
 use super::services::Services;
+use super::static_pods::StaticPods;
 use super::steps::{Steps, line};
 use super::{Layout, keys, rendered, run_async};
 use crate::cli::JoinArguments;
@@ -48,19 +49,19 @@ pub(crate) fn join(arguments: &JoinArguments) -> anyhow::Result<()> {
         }
         None => request(&mut steps, arguments, &layout)?,
     };
-    let services = Services::new(&layout, arguments.etcd.as_deref(), installation.store, arguments.no_start)?;
+    let services = Services::new(&layout, arguments.etcd.as_deref(), &installation, arguments.no_start)?;
     services.write(&mut steps, &layout, &installation)?;
     if installation.store == StoreKind::Etcd {
-        if services.by_systemd {
+        if services.are_started {
             services.start_etcd(&mut steps, &layout)?;
         }
-        let membership = run_async(vote(&mut steps, &layout, &installation, !services.by_systemd))??;
+        let membership = run_async(vote(&mut steps, &layout, &installation, !services.are_started))??;
         if membership == Membership::NotStarted {
             services.start_etcd(&mut steps, &layout)?;
             return line("then", "run this command again, when etcd runs");
         }
     }
-    if !services.start_capstan(&mut steps, &layout)? {
+    if !services.start_capstan(&mut steps, &layout, &installation)? {
         return Ok(());
     }
     services.await_ready(&installation, &pki::read(&layout.data().join("pki/ca.crt"))?)?;
@@ -111,6 +112,7 @@ fn request(steps: &mut Steps, arguments: &JoinArguments, layout: &Layout) -> any
         node,
         address,
         peers: bundle.members.iter().map(|it| it.client_url.clone()).filter(|it| !it.is_empty()).collect(),
+        static_pods: StaticPods::of_flags(arguments.static_pod.as_ref(), arguments.etcd_image.as_ref()),
         ..bundle.installation.clone()
     };
     own.check()?;

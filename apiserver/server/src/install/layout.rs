@@ -46,9 +46,14 @@ impl Layout {
         self.data().join("node.key")
     }
 
+    /// Directory of the configurations.
+    pub(crate) fn config_directory(&self) -> PathBuf {
+        self.root.join("etc/capstan")
+    }
+
     /// Capstan's configuration.
     pub(crate) fn config(&self) -> PathBuf {
-        self.root.join("etc/capstan/config.yaml")
+        self.config_directory().join("config.yaml")
     }
 
     /// Configuration of etcd.
@@ -69,6 +74,21 @@ impl Layout {
     /// Unit of a service, where the package has it.
     pub(crate) fn packaged_unit(&self, service: &str) -> PathBuf {
         self.root.join("usr/lib/systemd/system").join(format!("{service}.service"))
+    }
+
+    /// Directory from which the kubelet starts Pods, as kubeadm sets it.
+    pub(crate) fn static_pods(&self) -> PathBuf {
+        self.root.join("etc/kubernetes/manifests")
+    }
+
+    /// Static Pod of a service.
+    pub(crate) fn static_pod(&self, service: &str) -> PathBuf {
+        self.static_pods().join(format!("{service}.yaml"))
+    }
+
+    /// Static Pod of a service that the administrator starts.
+    pub(crate) fn unstarted_static_pod(&self, service: &str) -> PathBuf {
+        self.config_directory().join(format!("static-pods/{service}.yaml"))
     }
 
     /// Definition of the user of the services.

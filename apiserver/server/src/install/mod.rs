@@ -12,6 +12,8 @@ mod leave;
 mod recovery;
 mod rendered;
 mod services;
+mod settings;
+mod static_pods;
 mod steps;
 #[cfg(test)]
 mod tests;

@@ -70,6 +70,14 @@ pub(super) fn configuration(installation: &Installation, layout: &Layout) -> any
     if installation.has_host {
         set("host", json!({"kubeconfig": layout.data().join("host.kubeconfig")}));
     }
+    if let Some(keystone) = &installation.keystone {
+        let ca = layout.data().join(Installation::KEYSTONE_CA);
+        let login = match keystone.has_ca {
+            true => json!({"authURL": keystone.url, "caFile": ca}),
+            false => json!({"authURL": keystone.url}),
+        };
+        set("keystone", login);
+    }
     let text = serde_saphyr::to_string(&document)?;
     Ok(format!("# Of `capstan init` or `capstan join`. All fields: docs/configuration.md\n{text}"))
 }

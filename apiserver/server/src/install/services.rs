@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 
 use super::Layout;
 use super::installation::{Installation, StoreKind};
+use super::static_pods::{self, StaticPods};
 use super::steps::{Steps, line};
 use super::{rendered, run_async};
 use crate::join;
@@ -32,8 +33,10 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub(super) struct Services {
     capstan: PathBuf,
     etcd: PathBuf,
-    /// True if systemd starts them.
-    pub(super) by_systemd: bool,
+    /// Pods of the services, if the kubelet starts them, and not systemd.
+    pods: Option<StaticPods>,
+    /// True if the command starts them. Otherwise it prints how.
+    pub(super) are_started: bool,
 }
 
 impl Services {
@@ -44,26 +47,31 @@ impl Services {
     pub(super) fn new(
         layout: &Layout,
         etcd: Option<&Path>,
-        store: StoreKind,
+        installation: &Installation,
         no_start: bool,
     ) -> anyhow::Result<Self> {
         let packaged = || Some(PathBuf::from(PACKAGED_ETCD)).filter(|path| path.exists());
         let found = etcd.map(Path::to_owned).or_else(packaged).or_else(|| in_path("etcd"));
-        if store == StoreKind::Etcd && found.is_none() {
+        let pods = installation.static_pods.clone();
+        if installation.store == StoreKind::Etcd && pods.is_none() && found.is_none() {
             bail!("--etcd: there is no program etcd; install the package capstan-etcd, or name the program");
         }
         let capstan = std::env::current_exe().context("cannot find the program capstan itself")?;
-        let by_systemd = !no_start && layout.is_machine() && Path::new("/run/systemd/system").is_dir();
-        Ok(Self { capstan, etcd: found.unwrap_or_default(), by_systemd })
+        let has_starter = pods.is_some() || Path::new("/run/systemd/system").is_dir();
+        let are_started = !no_start && layout.is_machine() && has_starter;
+        Ok(Self { capstan, etcd: found.unwrap_or_default(), pods, are_started })
     }
 
-    /// Writes the units, and creates the user of the services.
+    /// Writes the units, and creates the user of the services. Static Pods need neither.
     pub(super) fn write(
         &self,
         steps: &mut Steps,
         layout: &Layout,
         installation: &Installation,
     ) -> anyhow::Result<()> {
+        if self.pods.is_some() {
+            return Ok(());
+        }
         let is_packaged = layout.packaged_unit(ETCD).exists() && self.etcd == Path::new(PACKAGED_ETCD);
         if installation.store == StoreKind::Etcd && !is_packaged {
             let text = rendered::etcd_unit(&self.etcd, layout);
@@ -74,7 +82,7 @@ impl Services {
             steps.public_file(&layout.unit(CAPSTAN), "unit of Capstan", &text)?;
             steps.public_file(&layout.sysusers(), "user of the services", rendered::SYSUSERS)?;
         }
-        if self.by_systemd && user().is_none() {
+        if self.are_started && user().is_none() {
             command(Command::new("systemd-sysusers").arg(layout.sysusers()))?;
             steps.changed("created", "user capstan")?;
         }
@@ -83,19 +91,52 @@ impl Services {
 
     /// Starts etcd. Returns false if that is left to the caller.
     pub(super) fn start_etcd(&self, steps: &mut Steps, layout: &Layout) -> anyhow::Result<bool> {
+        if let Some(pods) = &self.pods {
+            return self.start_pod(steps, layout, ETCD, &pods.etcd(layout)?);
+        }
         let by_hand = format!("{} --config-file {}", self.etcd.display(), layout.etcd_config().display());
         self.start(steps, layout, ETCD, &by_hand)
     }
 
     /// Starts Capstan. Returns false if that is left to the caller.
-    pub(super) fn start_capstan(&self, steps: &mut Steps, layout: &Layout) -> anyhow::Result<bool> {
+    pub(super) fn start_capstan(
+        &self,
+        steps: &mut Steps,
+        layout: &Layout,
+        installation: &Installation,
+    ) -> anyhow::Result<bool> {
+        if let Some(pods) = &self.pods {
+            return self.start_pod(steps, layout, CAPSTAN, &pods.capstan(layout, installation)?);
+        }
         let (program, config) = (self.capstan.display(), layout.config());
         let by_hand = format!("{program} serve --config {}", config.display());
         self.start(steps, layout, CAPSTAN, &by_hand)
     }
 
+    /// Gives a Pod to the kubelet, or prints how.
+    fn start_pod(&self, steps: &mut Steps, layout: &Layout, name: &str, pod: &str) -> anyhow::Result<bool> {
+        if self.are_started {
+            give_files(layout, static_pods::USER, static_pods::USER)?;
+            let path = layout.static_pod(name);
+            steps.create(&path, "static Pod", || static_pods::write(&path, pod))?;
+            return Ok(true);
+        }
+        let path = layout.unstarted_static_pod(name);
+        steps.public_file(&path, "static Pod, not started", pod)?;
+        let (mut given, mut make) = (vec![layout.data(), layout.config()], String::new());
+        if name == ETCD {
+            given.extend([layout.etcd_data(), layout.etcd_config()]);
+            make = format!("mkdir -p {} && ", layout.etcd_data().display());
+        }
+        let given: Vec<String> = given.iter().map(|path| path.display().to_string()).collect();
+        let (user, given, to) = (static_pods::USER, given.join(" "), layout.static_pods());
+        let copy = format!("cp {} {}/", path.display(), to.display());
+        line("start", &format!("{make}chown -R {user}:{user} {given} && {copy}"))?;
+        Ok(false)
+    }
+
     fn start(&self, steps: &mut Steps, layout: &Layout, unit: &str, by_hand: &str) -> anyhow::Result<bool> {
-        if !self.by_systemd {
+        if !self.are_started {
             line("start", by_hand)?;
             return Ok(false);
         }
@@ -127,7 +168,11 @@ impl Services {
             }
         })?;
         if !is_ready {
-            bail!("{url} does not answer within {} s; see `journalctl -u {CAPSTAN}`", PATIENCE.as_secs());
+            let log = match &self.pods {
+                Some(_) => "`crictl ps -a` and `crictl logs`".to_owned(),
+                None => format!("`journalctl -u {CAPSTAN}`"),
+            };
+            bail!("{url} does not answer within {} s; see {log}", PATIENCE.as_secs());
         }
         line("ready", &url)
     }
@@ -142,9 +187,12 @@ pub(super) fn stop(steps: &mut Steps, layout: &Layout) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the files of the services: units, and the user.
-pub(super) fn files(layout: &Layout) -> [PathBuf; 3] {
-    [layout.unit(CAPSTAN), layout.unit(ETCD), layout.sysusers()]
+/// Returns the files of the services: static Pods, which end when they are removed, units, and the user.
+pub(super) fn files(layout: &Layout) -> Vec<PathBuf> {
+    let pods = [CAPSTAN, ETCD]
+        .into_iter()
+        .flat_map(|name| [layout.static_pod(name), layout.unstarted_static_pod(name)]);
+    pods.chain([layout.unit(CAPSTAN), layout.unit(ETCD), layout.sysusers()]).collect()
 }
 
 fn is_active(unit: &str) -> bool {
@@ -175,10 +223,15 @@ fn user() -> Option<(u32, u32)> {
     Some((fields.next()?.ok()?, fields.next()?.ok()?))
 }
 
-/// Gives the files of the services to their user.
+/// Gives the files of the services to the user `capstan`.
 fn give_to_user(layout: &Layout) -> anyhow::Result<()> {
     let (user, group) =
         user().context("there is no user capstan: install the package, or run systemd-sysusers")?;
+    give_files(layout, user, group)
+}
+
+/// Gives the files of the services to a user.
+fn give_files(layout: &Layout, user: u32, group: u32) -> anyhow::Result<()> {
     std::fs::create_dir_all(layout.etcd_data())?;
     for path in [layout.data(), layout.etcd_data(), layout.config(), layout.etcd_config()] {
         give(&path, user, group)?;
@@ -189,7 +242,7 @@ fn give_to_user(layout: &Layout) -> anyhow::Result<()> {
 fn give(path: &Path, user: u32, group: u32) -> anyhow::Result<()> {
     let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
     std::os::unix::fs::lchown(path, Some(user), Some(group))
-        .with_context(|| format!("{}: cannot be given to user capstan; run this as root", path.display()))?;
+        .with_context(|| format!("{}: cannot be given to user {user}; run this as root", path.display()))?;
     if found.is_dir() {
         for entry in std::fs::read_dir(path)? {
             give(&entry?.path(), user, group)?;

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use clap::Parser;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::cli::{Cli, Command, ServeArguments};
@@ -128,6 +129,72 @@ fn units_name_the_files_of_this_node() {
 }
 
 #[test]
+fn pk_32_keystone_is_in_the_configuration_and_its_ca_is_copied() {
+    let root = tempfile::tempdir().unwrap();
+    let given = root.path().join("given.crt");
+    std::fs::write(&given, "CA of Keystone\n").unwrap();
+    let given = given.display().to_string();
+    let url = "https://keystone.example:5000/v3";
+    let flags = [&INIT[..], &["--keystone-url", url, "--keystone-ca", &given]].concat();
+    run(&flags, root.path()).unwrap();
+    let config = root.path().join("etc/capstan/config.yaml");
+    let arguments = ServeArguments { config: Some(config), ..ServeArguments::default() };
+    let keystone = ServerConfiguration::load(&arguments).unwrap().keystone.unwrap();
+    assert_eq!(keystone.auth_url, url);
+    assert_eq!(std::fs::read_to_string(keystone.ca_file.unwrap()).unwrap(), "CA of Keystone\n");
+    let record = Installation::read_file(&Layout::new(root.path()).unwrap().record()).unwrap();
+    assert!(record.shared_files().contains(&Installation::KEYSTONE_CA), "nodes that join get it");
+    let before = files(root.path());
+    run(&flags, root.path()).unwrap();
+    assert_eq!(before, files(root.path()));
+    let other = [&INIT[..], &["--keystone-url", "https://other.example/v3"]].concat();
+    let error = run(&other, root.path()).unwrap_err();
+    assert!(error.to_string().starts_with("--keystone-url: differs"), "{error}");
+}
+
+#[test]
+fn pk_21_static_pods_have_the_directories_of_the_node_and_no_unit_is_written() {
+    let root = tempfile::tempdir().unwrap();
+    run(&[&INIT[..], &["--static-pod", "registry.example/capstan:1"]].concat(), root.path()).unwrap();
+    let read = |name: &str| -> Value {
+        let path = root.path().join("etc/capstan/static-pods").join(name);
+        serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    };
+    let below = |path: &str| json!(root.path().join(path));
+    let capstan = read("capstan.yaml");
+    assert_eq!(capstan["spec"]["containers"][0]["image"], "registry.example/capstan:1");
+    assert_eq!(capstan["spec"]["containers"][0]["args"][2], below("etc/capstan/config.yaml"));
+    let etcd = read("capstan-etcd.yaml");
+    assert_eq!(etcd["spec"]["containers"][0]["command"][2], below("etc/capstan/etcd.yaml"));
+    for (pod, directories) in [
+        (&capstan, &["etc/capstan", "var/lib/capstan"][..]),
+        (&etcd, &["etc/capstan", "var/lib/capstan/etcd", "var/lib/capstan-etcd"][..]),
+    ] {
+        let spec = &pod["spec"];
+        assert_eq!(spec["securityContext"]["runAsUser"], 65_532);
+        for (index, directory) in directories.iter().enumerate() {
+            let (volume, mount) = (&spec["volumes"][index], &spec["containers"][0]["volumeMounts"][index]);
+            assert_eq!(
+                (&volume["hostPath"]["path"], &mount["mountPath"]),
+                (&below(directory), &below(directory))
+            );
+            assert_eq!(volume["name"], mount["name"]);
+        }
+    }
+    for unit in ["etc/systemd", "etc/sysusers.d"] {
+        assert!(!root.path().join(unit).exists(), "{unit}");
+    }
+    let before = files(root.path());
+    run(&INIT, root.path()).unwrap();
+    assert_eq!(before, files(root.path()), "the record has the images");
+    let other = [&INIT[..], &["--static-pod", "registry.example/capstan:2"]].concat();
+    let error = run(&other, root.path()).unwrap_err();
+    assert!(error.to_string().starts_with("--static-pod: differs"), "{error}");
+    run(&["reset", "--yes"], root.path()).unwrap();
+    assert_eq!(files(root.path()), BTreeMap::new());
+}
+
+#[test]
 fn a_reset_removes_all_files_and_needs_a_confirmation() {
     let root = tempfile::tempdir().unwrap();
     run(&INIT, root.path()).unwrap();
@@ -140,12 +207,15 @@ fn a_reset_removes_all_files_and_needs_a_confirmation() {
 #[test]
 fn settings_that_do_not_fit_are_refused_by_their_flag() {
     let root = tempfile::tempdir().unwrap();
-    let table: [(&[&str], &str); 5] = [
+    let table: [(&[&str], &str); 8] = [
         (&["--address", "127.0.0.1"], "--address: "),
         (&["--address", "0.0.0.0"], "--address: "),
         (&["--address", "192.0.2.1", "--node-name", "A_B"], "--node-name: "),
         (&["--address", "192.0.2.1", "--store", "external-etcd"], "--etcd-endpoints: "),
         (&["--address", "192.0.2.1", "--name", "-"], "--name: "),
+        (&["--address", "192.0.2.1", "--keystone-url", "http://keystone.example/v3"], "--keystone-url: "),
+        (&["--address", "192.0.2.1", "--keystone-ca", "/etc/ca.crt"], "--keystone-ca: "),
+        (&["--address", "192.0.2.1", "--static-pod", ""], "--static-pod: "),
     ];
     for (flags, expected) in table {
         let given = [&["init", "--yes", "--no-start", "--etcd=/usr/bin/etcd"], flags].concat();

@@ -39,7 +39,7 @@ use crate::config::ServerConfiguration;
 use crate::controllers::ControllerParts;
 use crate::encryption_keys::EncryptionKeys;
 use crate::host::Host;
-use crate::host_ca_bundles::TrustedByHost;
+use crate::host_own_objects::KeptInHost;
 use crate::planner::{OwnPlanner, PlannedClouds};
 use crate::rbac::RbacPolicy;
 use crate::replicas::ReplicaRecord;
@@ -83,7 +83,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         storage,
         host,
         objects,
-        settings,
+        mut settings,
         hooks,
         tls,
         encryption,
@@ -93,6 +93,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         cloud,
         upkeep,
         election_metrics,
+        bootstrap_reads,
         bootstrap_data,
         issuer,
         backups,
@@ -102,14 +103,14 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         checkpoints,
     } = started;
     let signer = CertificateSigner::new(authority_store.clone(), authorities.known(), data.clone());
-    let (uses, recorded_uses) = CertificateUses::new(authority_store);
+    let (uses, recorded_uses) = CertificateUses::new(authority_store, &mut settings.metrics);
     let authenticator = authenticator(configuration, host.as_deref(), &supervisor).await?;
     let authenticator = Arc::new(of_objects(authenticator.with_observer(uses), &issuer, &objects));
     let authentication = AuthenticationFile::open(configuration, &authenticator, issuers, issuer.url())?;
     let audit = audit_with_policy(configuration, &settings, &supervisor)?;
     let policy = RbacPolicy::default();
     let (authorizer, authorization) =
-        direct_authorizer(configuration, &policy, host.as_deref(), &objects).await?;
+        direct_authorizer(configuration, &policy, host.as_deref(), &objects, bootstrap_reads).await?;
     let own_checks = checks(&tls, &encryption, &store, &authentication, &authorization);
     let parts = Parts {
         objects,
@@ -126,7 +127,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     let _ = planner.set(Arc::new(OwnPlanner::new(&server, clouds)));
     let parts = ControllerParts {
         host: host.clone(),
-        trusted_by_host: TrustedByHost::new(configuration, server.registry(), authorities.known()),
+        kept_in_host: KeptInHost::new(configuration, server.registry(), authorities.known()),
         queues,
         bootstrap_data,
         rate: configuration.controllers.workload_client.rate(),

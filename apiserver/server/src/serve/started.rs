@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use apiserver_http::{AuditLog, DownloadEndpoint, Settings, Supervisor, TokenEndpoint};
+use apiserver_machinery::resource::Registry as ObjectKinds;
 use apiserver_machinery::store::ObjectStore;
 use apiserver_oidc::{Issuers, KeyMetrics};
 use apiserver_registry::{Advice, PlannerSlot, with_advice, with_planner};
@@ -15,6 +16,7 @@ use controllers_runtime::Queues;
 use prometheus_client::registry::Registry;
 use storage_contract::Store;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::upkeep::Upkeep;
@@ -33,6 +35,7 @@ use crate::etcd_files::EtcdFiles;
 use crate::host::Host;
 use crate::host_copies::HostCopies;
 use crate::join::{self, JoinTokens};
+use crate::machines::BootstrapReads;
 use crate::report::{self, ReportService};
 use crate::service_accounts::TokenIssuer;
 use crate::start_hooks::StartHooks;
@@ -60,6 +63,7 @@ pub(super) struct Started {
     pub(super) cloud: CloudParts,
     pub(super) upkeep: Upkeep,
     pub(super) election_metrics: ElectionMetrics,
+    pub(super) bootstrap_reads: BootstrapReads,
     pub(super) bootstrap_data: Option<Arc<BootstrapDataListener>>,
     pub(super) issuer: TokenIssuer,
     pub(super) backups: Option<Arc<Backups>>,
@@ -89,6 +93,7 @@ impl Started {
         let queues = Queues::registered(&mut metrics).with_weights(configuration.controllers.weights()?);
         let cloud = CloudParts::new(configuration, &mut metrics)?;
         let election_metrics = ElectionMetrics::registered(&mut metrics);
+        let bootstrap_reads = BootstrapReads::registered(&mut metrics);
         let (store, storage) =
             stores::open(configuration, &data, &encryption, &mut metrics, &supervisor).await?;
         let upkeep = Upkeep::new(configuration, &store, &encryption, &mut metrics)?;
@@ -99,7 +104,7 @@ impl Started {
         let (is_embedded, kinds) = (configuration.storage.etcd.is_none(), assembly.registry());
         // Both wait for a store that does not answer, and the port must open soon.
         let (host, authorities) = tokio::join!(
-            Host::connect(configuration, &mut metrics, copies, &kinds),
+            connect(&upkeep, configuration, &mut metrics, copies, &kinds),
             AuthorityKeeper::open(authority_store.clone(), &data, is_embedded),
         );
         let host = host?.map(Arc::new);
@@ -107,18 +112,11 @@ impl Started {
         refuse_a_lost_authority(configuration, &known.borrow())?;
         let bootstrap_data =
             BootstrapDataListener::open(configuration, &data, &known.borrow())?.map(Arc::new);
-        let sources = Sources {
-            configuration: configuration.clone(),
-            data: data.clone(),
-            listen: listen(configuration)?,
-            authorities: known,
-            front_proxy: host.as_deref().map(Host::proxy),
-        };
-        let tls = sources.open()?;
-        tls.register(&mut metrics);
+        let tls = tls(configuration, &data, known, host.as_deref(), &mut metrics)?;
         let issuer = issuer(configuration, &store, &encryption)?;
         let (audit, checkpoints) = audit::open(configuration, &data, &store).await?;
         let mut settings = settings(configuration, audit, metrics, &force, &encryption, &issuer)?;
+        settings.host = host.as_deref().map(Host::known);
         settings.token_endpoint = join_endpoint(configuration, &data, &store, &encryption);
         settings.download_endpoints = downloads(configuration, &data, &store, &encryption, &authority_store)?;
         supervisor.spawn_finite("signals", signals::shut_down(shutdown.clone(), force));
@@ -151,6 +149,7 @@ impl Started {
             cloud,
             upkeep,
             election_metrics,
+            bootstrap_reads,
             bootstrap_data,
             issuer,
             backups,
@@ -175,6 +174,38 @@ impl Started {
         let address = listener.local_addr()?;
         Ok((listener, address))
     }
+}
+
+/// Connects to the host cluster, if there is one. The clock is compared before: the ages of the copies depend on it.
+async fn connect(
+    upkeep: &Upkeep,
+    configuration: &ServerConfiguration,
+    metrics: &mut Registry,
+    copies: HostCopies,
+    kinds: &ObjectKinds,
+) -> anyhow::Result<Option<Host>> {
+    upkeep.begin().await;
+    Box::pin(Host::connect(configuration, metrics, copies, kinds)).await
+}
+
+/// Opens the TLS settings, with their metrics in a registry.
+fn tls(
+    configuration: &ServerConfiguration,
+    data: &Path,
+    authorities: watch::Receiver<Known>,
+    host: Option<&Host>,
+    metrics: &mut Registry,
+) -> anyhow::Result<TlsFiles> {
+    let sources = Sources {
+        configuration: configuration.clone(),
+        data: data.to_owned(),
+        listen: listen(configuration)?,
+        authorities,
+        front_proxy: host.map(Host::proxy),
+    };
+    let tls = sources.open()?;
+    tls.register(metrics);
+    Ok(tls)
 }
 
 /// Creates the data directory if there is none, and returns the encryption keys in it.

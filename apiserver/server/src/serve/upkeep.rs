@@ -1,4 +1,5 @@
-//! Upkeep of the store: the record of this replica, the stored form, the rewrite of values, and the phases of objects.
+//! Upkeep of the store: the record of this replica, the recorded time, the stored form, the rewrite of values, and the phases
+//! of objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::ServerConfiguration;
 use crate::encryption_keys::EncryptionKeys;
 use crate::phases::{self, PhaseMetrics};
+use crate::recorded_time::RecordedTime;
 use crate::replicas::{ReplicaMetrics, ReplicaRecord};
 use crate::rewrite::{RewriteMetrics, Rewriter};
 use crate::stored_form::StoredForm;
@@ -25,6 +27,7 @@ pub(crate) struct Upkeep {
     store: Arc<dyn Store>,
     encryption: Arc<Encryption>,
     form: StoredForm,
+    time: RecordedTime,
     /// Time for which all replicas must run a release before its stored form is committed.
     delay: Duration,
     /// Time with a form that this release cannot read after which the server exits.
@@ -38,7 +41,7 @@ impl Upkeep {
     /// Creates them, with their metrics in a registry.
     ///
     /// # Errors
-    /// A delay in the configuration that is no duration.
+    /// A delay in the configuration that is no duration, or an accepted time that is none.
     pub(super) fn new(
         configuration: &ServerConfiguration,
         store: &Arc<dyn Store>,
@@ -46,7 +49,9 @@ impl Upkeep {
         metrics: &mut Metrics,
     ) -> anyhow::Result<Self> {
         let (store, encryption) = (Arc::clone(store), encryption.encryption());
+        let time = RecordedTime::new(Arc::clone(&store), Arc::clone(&encryption));
         Ok(Self {
+            time: time.with(configuration.clock.accepted_at()?, metrics),
             form: StoredForm::new(
                 Arc::clone(&store),
                 Arc::clone(&encryption),
@@ -63,8 +68,14 @@ impl Upkeep {
         })
     }
 
-    /// Follows the stored form and the phases of objects, and returns the keeper of the record of this replica, which has
-    /// this address.
+    /// Compares the clock with the times in the store, if that answers soon. What is read from the store afterwards is judged
+    /// by the corrected clock.
+    pub(super) async fn begin(&self) {
+        self.time.begin().await;
+    }
+
+    /// Follows the clock, the stored form and the phases of objects, and returns the keeper of the record of this replica,
+    /// which has this address.
     ///
     /// The server shuts down if this release cannot read the form.
     pub(super) fn start(
@@ -78,6 +89,7 @@ impl Upkeep {
         supervisor.spawn("phases of objects", phases);
         let form = self.form.clone().follow(supervisor.shutdown().clone(), self.timeout);
         supervisor.spawn("stored form", form);
+        supervisor.spawn("recorded time", self.time.clone().follow(supervisor.shutdown().clone()));
         let (store, encryption) = (Arc::clone(&self.store), Arc::clone(&self.encryption));
         ReplicaRecord::new(store, encryption, address, self.replica_metrics.clone())
     }
@@ -88,6 +100,7 @@ impl Upkeep {
         let rewriter = Rewriter::new(store, encryption, Some(registry), self.rewrite_metrics.clone());
         running.spawn(rewriter.run(term.clone()));
         running.spawn(self.form.clone().commit(self.delay, term.clone()));
+        running.spawn(self.time.clone().keep(term.clone()));
     }
 
     /// Returns the reason why the server has ended, if it is an error.

@@ -45,7 +45,8 @@ impl Capstan {
         Self::start_in(free_port(), data, arguments, environment)
     }
 
-    fn start_in(port: u16, data: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+    /// Starts a server on a port, with additional variables in its environment.
+    pub(crate) fn start_in(port: u16, data: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         Self::start_command(Command::new(env!("CARGO_BIN_EXE_capstan")), port, data, arguments, environment)
     }
 

@@ -21,6 +21,9 @@ const OBJECTS: [&str; 2] = [
     include_str!("../../../../tests/scenarios/tests/operations/machine.yaml"),
 ];
 
+/// Authorizer that decides about requests of administrators with `system:masters`.
+const AUTHORIZER: &str = "System";
+
 const MACHINE: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/ns/machines/w";
 
 fn hex(bytes: &[u8]) -> String {
@@ -118,6 +121,9 @@ async fn one_trace_goes_from_a_request_to_the_call_to_the_cloud() {
         let found = spans.iter().any(|it| it.name == step && it.parent_span_id == request.span_id);
         assert!(found, "the request has no step {step}");
     }
+    let decision = spans.iter().find(|it| it.name == "authorization" && it.parent_span_id == request.span_id);
+    let decided_by = attributes(decision.unwrap());
+    assert_eq!(decided_by["capstan.authorizer"], AUTHORIZER, "{decided_by:?}");
     assert!(spans.iter().all(|span| hex(&span.trace_id) == TRACE));
     for secret in ["credentials", "bootstrap", "clouds.yaml", "machines/w", "password"] {
         assert!(!collector.received().contains(secret), "{secret} is in the spans");

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
+use super::debian;
 use crate::{prerequisites, run};
 
 /// Largest exposure of a unit, by `systemd-analyze security`. 0 is none and 100 is all.
@@ -28,6 +29,7 @@ pub(super) fn run(packages: &[PathBuf]) -> anyhow::Result<()> {
     prepare(&root)?;
     install(&root, packages)?;
     units(&root)?;
+    debian::check(packages, &home, &UNITS)?;
     Ok(std::fs::remove_dir_all(home)?)
 }
 

@@ -2,6 +2,7 @@
 
 mod archive;
 mod check;
+mod debian;
 mod package;
 
 use std::path::{Path, PathBuf};
