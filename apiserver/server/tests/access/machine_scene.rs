@@ -65,7 +65,8 @@ impl MachineScene {
         }
         bind_everything(&server, &admin).await;
         let reference = json!({"apiGroup": INFRASTRUCTURE, "kind": "OpenStackCluster", "name": "c"});
-        let cluster = json!({"metadata": {"name": "c"}, "spec": {"infrastructureRef": reference}});
+        let cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+            "metadata": {"name": "c"}, "spec": {"infrastructureRef": reference}});
         create(&admin, &format!("{CORE}/clusters"), &cluster).await;
         let machines = [machine(&server, &admin, "a").await, machine(&server, &admin, "b").await];
         Self { server, admin, machines, _data: data }
@@ -111,7 +112,7 @@ async fn bind_everything(server: &Server, admin: &Caller) {
 
 /// Returns a Machine.
 pub(crate) fn object(name: &str) -> Value {
-    json!({"metadata": {"name": name}, "spec": {"clusterName": "c",
+    json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": name}, "spec": {"clusterName": "c",
         "bootstrap": {"dataSecretName": format!("{name}-data"),
             "configRef": {"apiGroup": BOOTSTRAP, "kind": "KubeadmConfig", "name": format!("{name}-config")}},
         "infrastructureRef":
@@ -120,8 +121,10 @@ pub(crate) fn object(name: &str) -> Value {
 
 /// Creates a Machine and all that belongs to it, and requests its certificate.
 async fn machine(server: &Server, admin: &Caller, name: &'static str) -> Machine {
-    let config = json!({"metadata": {"name": format!("{name}-config")}, "spec": {"format": "cloud-config"}});
-    let of_server = json!({"metadata": {"name": format!("{name}-server")},
+    let config = json!({"apiVersion": format!("{BOOTSTRAP}/v1beta2"), "kind": "KubeadmConfig",
+        "metadata": {"name": format!("{name}-config")}, "spec": {"format": "cloud-config"}});
+    let of_server = json!({"apiVersion": format!("{INFRASTRUCTURE}/v1beta2"), "kind": "OpenStackMachine",
+        "metadata": {"name": format!("{name}-server")},
         "spec": {"flavor": {"id": "f-1"}, "image": {"imageRef": {"name": "ubuntu"}}}});
     let secret = json!({"metadata": {"name": format!("{name}-data")}, "stringData": {"value": "x"}});
     for (path, object) in [

@@ -1,6 +1,7 @@
 //! A machine sees only its own: two machines, every kind and every verb, and a Machine that is made anew.
 
 use std::collections::BTreeSet;
+use std::time::Instant;
 
 use apiserver_machinery::resource::{Registry, Resource};
 use serde_json::json;
@@ -10,6 +11,7 @@ use crate::certificates::of_machine;
 use crate::host::TEAM;
 use crate::machine_scene::{BOOTSTRAP, CORE, INFRASTRUCTURE, Id, Machine, MachineScene, create, object};
 use crate::routes::{Probe, probe, root};
+use crate::server::{PATIENCE, PAUSE};
 
 /// Group and plural of certificate signing requests.
 const REQUESTS: (&str, &str) = ("certificates.k8s.io", "certificatesigningrequests");
@@ -230,7 +232,12 @@ async fn refuses_the_certificate_of_an_earlier_machine(scene: &MachineScene, reg
     let path = format!("{CORE}/machines/a");
     let (code, answer) = admin.json("DELETE", &path, &json!({})).await;
     assert_eq!(code, 200, "{answer}");
-    assert_eq!(a.caller.json("GET", &path, &json!({})).await.0, 401, "the Machine is gone");
+    // The certificate is judged by the watch cache, which is milliseconds behind the store.
+    let begun = Instant::now();
+    while a.caller.json("GET", &path, &json!({})).await.0 != 401 {
+        assert!(begun.elapsed() < PATIENCE, "the Machine is gone, and its certificate is still accepted");
+        tokio::time::sleep(PAUSE).await;
+    }
     create(admin, &format!("{CORE}/machines"), &object("a")).await;
     let own = a.own();
     for resource in registry.stored() {

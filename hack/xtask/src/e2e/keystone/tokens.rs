@@ -31,7 +31,7 @@ pub(in crate::e2e) fn tokens(lab: &Lab, openstack: &OpenStack) -> anyhow::Result
     let made = Made(openstack.records(&["tokens", DOMAIN])?);
     let checked = check(lab, openstack, &made);
     let removed = openstack.records(&["remove", DOMAIN]);
-    checked.and(removed.map(drop))
+    checked.and_then(|()| removed.map(drop))
 }
 
 /// Users and tokens, as `records.py` has made them.
