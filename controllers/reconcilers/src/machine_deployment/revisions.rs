@@ -266,12 +266,19 @@ fn author(deployment: &MachineDeployment, known: &Present, present: &Present) ->
     (by_verb.cloned().or(manager).map(|text| short(&text)), at.unwrap_or_else(controllers_runtime::now))
 }
 
-/// Returns the last change of `spec.template`.
+/// Returns the last change of `spec.template`, or the last verb: one that only removes fields owns none of the template
+/// afterwards.
 fn last_edit(metadata: &ObjectMeta) -> Option<Edit> {
+    let annotation = format!("f:{CHANGED_BY}");
     let entries = metadata.managed_fields.iter().flatten();
     let of_template = entries.filter(|entry| {
-        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
-        fields.and_then(|fields| fields.get("f:spec")?.get("f:template")).is_some()
+        let Some(fields) = entry.fields_v1.as_ref().map(|fields| &fields.0) else { return false };
+        let owns = |parent: &str, field: &str| fields.get(parent).and_then(|it| it.get(field));
+        let is_verb = || {
+            entry.manager.as_deref() == Some(SERVER)
+                && owns("f:metadata", "f:annotations").is_some_and(|it| it.get(&annotation).is_some())
+        };
+        owns("f:spec", "f:template").is_some() || is_verb()
     });
     let edit = of_template.map(|entry| {
         let is_verb = entry.manager.as_deref() == Some(SERVER);
@@ -348,6 +355,25 @@ mod tests {
             Next::Create(revision) => *revision,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_rollback_that_only_removes_fields_has_the_user_of_the_verb() {
+        let entry = |manager: &str, time: &str, fields: Value| json!({"manager": manager, "operation": "Update", "time": time, "fieldsType": "FieldsV1", "fieldsV1": fields});
+        let verb = json!({"f:metadata": {"f:annotations": {"f:capstan.dev/changed-by": {}}}});
+        let by = |edited: &str, rolled_back: &str| {
+            let deployment = serde_json::from_value::<MachineDeployment>(json!({
+                "metadata": {"name": "md", "annotations": {"capstan.dev/changed-by": "alice"}, "managedFields": [
+                    entry("kubectl", edited, json!({"f:spec": {"f:template": {}}})),
+                    entry("capstan", rolled_back, verb.clone()),
+                ]},
+                "spec": {"clusterName": "c", "selector": {}, "template": {"spec": {
+                    "clusterName": "c", "bootstrap": {}, "infrastructureRef": {"apiGroup": "g", "kind": "k", "name": "n"}}}},
+            }));
+            author(&deployment.unwrap(), &Present::default(), &Present::default()).0.unwrap()
+        };
+        assert_eq!(by("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"), "alice");
+        assert_eq!(by("2026-01-01T00:00:02Z", "2026-01-01T00:00:01Z"), "kubectl");
     }
 
     #[test]
