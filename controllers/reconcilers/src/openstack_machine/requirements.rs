@@ -48,6 +48,8 @@ impl OpenStackMachineReconciler {
         }
         let user_data = match context.machine.spec.bootstrap.data_secret_name {
             None if context.is_server => None,
+            // A moved or restored machine has lost its status, and its Secret may be gone. No server is made from it again.
+            _ if settled => None,
             _ => Some(self.bootstrap_data(object, &context.machine).await?),
         };
         let (machine, cluster) = (&context.machine, &context.cluster);

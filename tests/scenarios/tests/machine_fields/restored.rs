@@ -7,6 +7,7 @@ use apiserver_types::{Cluster, OpenStackCluster};
 use async_trait::async_trait;
 use controllers_runtime::{ControllerSettings, OwnershipTag, RestoreRecord};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
 
 use super::*;
 
@@ -164,6 +165,34 @@ async fn hv_35_a_machine_from_before_its_journal_adopts_the_server_with_its_tag(
     forget(&machines).await;
     world.create(&from_before_its_journal(&before).to_string()).await.unwrap();
     world.settings = Arc::new(Restored::default()).settings();
+    let term = CancellationToken::new();
+    let running = run(&world, &term);
+    let after = runs(&machines).await;
+    assert_eq!(after.spec.provider_id, before.spec.provider_id, "the same server");
+    assert_eq!(world.counts(), resources, "nothing was created twice");
+    term.cancel();
+    running.join_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_moved_machine_with_a_server_needs_no_bootstrap_data() {
+    const NAMESPACE: &str = "moved";
+    let world = world(NAMESPACE, &[]).await;
+    let term = CancellationToken::new();
+    let running = run(&world, &term);
+    let machines: Api<OpenStackMachine> = Api::namespaced(world.admin(), NAMESPACE);
+    let before = runs(&machines).await;
+    term.cancel();
+    running.join_all().await;
+    let resources = world.counts();
+    forget(&machines).await;
+    // clusterctl keeps metadata and spec. Through a host it does not see Secrets of the own store.
+    let mut moved = from_before_its_journal(&before);
+    moved["metadata"]["annotations"] = json!(before.metadata.annotations);
+    moved["spec"]["providerID"] = json!(before.spec.provider_id);
+    world.create(&moved.to_string()).await.unwrap();
+    let secrets: Api<Secret> = Api::namespaced(world.admin(), NAMESPACE);
+    secrets.delete("bootstrap", &DeleteParams::default()).await.unwrap();
     let term = CancellationToken::new();
     let running = run(&world, &term);
     let after = runs(&machines).await;
