@@ -44,6 +44,16 @@ async fn runs(machines: &Api<OpenStackMachine>) -> OpenStackMachine {
     .await
 }
 
+/// Has the controllers make the machine, and stops them.
+async fn made(world: &World, machines: &Api<OpenStackMachine>) -> OpenStackMachine {
+    let term = CancellationToken::new();
+    let running = run(world, &term);
+    let machine = runs(machines).await;
+    term.cancel();
+    running.join_all().await;
+    machine
+}
+
 /// Removes the machine from the store, and nothing from the cloud.
 async fn forget(machines: &Api<OpenStackMachine>) {
     let bare = Patch::Merge(json!({"metadata": {"finalizers": null}}));
@@ -126,12 +136,8 @@ fn of_machine(world: &World) -> Vec<String> {
 async fn hv_35_a_machine_from_before_its_journal_that_is_deleted_takes_what_has_its_tag_along() {
     const NAMESPACE: &str = "forgotten";
     let mut world = world(NAMESPACE, &[]).await;
-    let term = CancellationToken::new();
-    let running = run(&world, &term);
     let machines: Api<OpenStackMachine> = Api::namespaced(world.admin(), NAMESPACE);
-    let before = runs(&machines).await;
-    term.cancel();
-    running.join_all().await;
+    let before = made(&world, &machines).await;
     let known = of_machine(&world);
     assert!(known.len() >= 3, "a server, a volume and a port: {known:?}");
     forget(&machines).await;
@@ -155,12 +161,8 @@ async fn hv_35_a_machine_from_before_its_journal_that_is_deleted_takes_what_has_
 async fn hv_35_a_machine_from_before_its_journal_adopts_the_server_with_its_tag() {
     const NAMESPACE: &str = "adopting";
     let mut world = world(NAMESPACE, &[]).await;
-    let term = CancellationToken::new();
-    let running = run(&world, &term);
     let machines: Api<OpenStackMachine> = Api::namespaced(world.admin(), NAMESPACE);
-    let before = runs(&machines).await;
-    term.cancel();
-    running.join_all().await;
+    let before = made(&world, &machines).await;
     let resources = world.counts();
     forget(&machines).await;
     world.create(&from_before_its_journal(&before).to_string()).await.unwrap();
@@ -178,12 +180,8 @@ async fn hv_35_a_machine_from_before_its_journal_adopts_the_server_with_its_tag(
 async fn a_moved_machine_with_a_server_needs_no_bootstrap_data() {
     const NAMESPACE: &str = "moved";
     let world = world(NAMESPACE, &[]).await;
-    let term = CancellationToken::new();
-    let running = run(&world, &term);
     let machines: Api<OpenStackMachine> = Api::namespaced(world.admin(), NAMESPACE);
-    let before = runs(&machines).await;
-    term.cancel();
-    running.join_all().await;
+    let before = made(&world, &machines).await;
     let resources = world.counts();
     forget(&machines).await;
     // clusterctl keeps metadata and spec. Through a host it does not see Secrets of the own store.
