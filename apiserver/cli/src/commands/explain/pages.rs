@@ -75,6 +75,8 @@ pub(super) const PAGES: &[(&str, &str)] = pages! {
     DeletionForgotten
     DeletionPlanned
     DependencyFailed
+    Discovered
+    DiscoveryFailed
     DoesNotExist
     Down
     DrainBlocked
@@ -123,6 +125,7 @@ pub(super) const PAGES: &[(&str, &str)] = pages! {
     ImageUnknown
     ImageUnsupported
     InOperation
+    InPlaceUpdateFailed
     InPlaceUpdating
     InfrastructureTemplateCloningFailed
     InitLockReleased
@@ -175,6 +178,7 @@ pub(super) const PAGES: &[(&str, &str)] = pages! {
     MirrorWiderThanHost
     MissingNodeRef
     MixedManagement
+    MoveNotAccepted
     NameTaken
     NamespacesGone
     NetworkAmbiguous
@@ -212,6 +216,7 @@ pub(super) const PAGES: &[(&str, &str)] = pages! {
     NotConnected
     NotCordoned
     NotDeleting
+    NotDiscovered
     NotExternal
     NotFound
     NotHealthy
@@ -228,6 +233,7 @@ pub(super) const PAGES: &[(&str, &str)] = pages! {
     NotSupportedByVersion
     NotUpToDate
     NotUpdating
+    NotUpgrading
     ObjectDeleted
     ObjectDoesNotExist
     OctaviaFlavorNotFound
@@ -328,6 +334,7 @@ pub(super) const PAGES: &[(&str, &str)] = pages! {
     UpToDate
     UpToDateUnknown
     Updating
+    UpgradeBlocked
     VIPLost
     VariableDiscoveryFailed
     VariablesReady
