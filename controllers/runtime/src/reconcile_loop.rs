@@ -16,12 +16,14 @@ use kube::runtime::watcher::{self, DefaultBackoff};
 use kube::runtime::{WatchStreamExt, reflector};
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
+use tokio::sync::mpsc::{self, UnboundedSender};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::drain::until_drained;
+use crate::long_wait::HeldSlot;
 use crate::schedule::Schedule;
 use crate::slots::Slots;
 use crate::without_managed_fields::events;
@@ -204,13 +206,15 @@ where
         tasks: &mut JoinSet<Ended<K>>,
     ) {
         let mut triggers = std::pin::pin!(StreamBackoff::new(triggers, DefaultBackoff::default()));
+        // Objects whose passes give their slots back.
+        let (slots, mut given_back) = mpsc::unbounded_channel();
         let mut readable = std::pin::pin!(self.store.wait_until_ready());
         let mut is_readable = false;
         loop {
             // Without all objects, the cluster of one is unknown, and an object that exists would count as deleted.
             if is_readable {
                 while let Some(object) = schedule.begin(Instant::now()) {
-                    self.begin(object, &mut schedule, tasks);
+                    self.begin(object, &mut schedule, tasks, &slots);
                 }
             }
             self.passes.keeps(self.store.len());
@@ -222,7 +226,14 @@ where
                     Some(Err(_)) => {}
                     None => return,
                 },
-                Some(ended) = tasks.join_next() => self.end(ended, &mut schedule),
+                Some(ended) = tasks.join_next() => {
+                    // Before the end of its pass: the next pass over the object holds another slot.
+                    while let Ok(object) = given_back.try_recv() {
+                        schedule.give_back(&object);
+                    }
+                    self.end(ended, &mut schedule);
+                }
+                Some(object) = given_back.recv() => schedule.give_back(&object),
                 read = &mut readable, if !is_readable => {
                     if read.is_err() {
                         return;
@@ -246,6 +257,7 @@ where
         object: ObjectRef<K>,
         schedule: &mut Schedule<ObjectRef<K>>,
         tasks: &mut JoinSet<Ended<K>>,
+        slots: &UnboundedSender<ObjectRef<K>>,
     ) {
         let Some(found) = self.store.get(&object) else {
             // An object that was deleted while in the queue needs no pass.
@@ -258,7 +270,10 @@ where
         let pass = (self.pass)(Arc::clone(&found));
         let span = tracing::info_span!("reconciling object", object.ref = %object);
         let measured = measured(&self.queue, &self.passes, &self.failures, &found, pass);
-        let traced = traced(pass_span(&*found), measured);
+        let (slots, held) = (slots.clone(), object.clone());
+        // A loop that has ended needs no slots.
+        let slot = HeldSlot::new(move || drop(slots.send(held.clone())));
+        let traced = traced(pass_span(&*found), slot.around(measured));
         let scope = CallScope::new(&found.uid().unwrap_or_default());
         let drained = until_drained(scope, self.shutdown.clone(), traced);
         // The span of a pass names its object.

@@ -8,20 +8,27 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use super::*;
 use crate::drain::LONGEST_CALL;
 
-/// Loop over one ConfigMap. It needs no server.
+/// Loop over one ConfigMap.
 fn reconcile_loop() -> ReconcileLoop<ConfigMap> {
-    let mut object = ConfigMap::default();
-    object.metadata.name = Some("a".to_owned());
-    object.metadata.namespace = Some("n".to_owned());
-    object.metadata.uid = Some("u1".to_owned());
-    let request = ReconcileRequest::from(ObjectRef::from_obj(&object));
-    let mut writer = Writer::default();
-    for event in [watcher::Event::Init, watcher::Event::InitApply(object), watcher::Event::InitDone] {
-        writer.apply_watcher_event(&event);
+    loop_over(&["a"])
+}
+
+/// Loop with one slot over ConfigMaps with these names. It needs no server.
+fn loop_over(names: &[&str]) -> ReconcileLoop<ConfigMap> {
+    let (mut writer, mut requests) = (Writer::default(), Vec::new());
+    writer.apply_watcher_event(&watcher::Event::Init);
+    for name in names {
+        let mut object = ConfigMap::default();
+        object.metadata.name = Some((*name).to_owned());
+        object.metadata.namespace = Some("n".to_owned());
+        object.metadata.uid = Some(format!("u-{name}"));
+        requests.push(Ok(ReconcileRequest::from(ObjectRef::from_obj(&object))));
+        writer.apply_watcher_event(&watcher::Event::InitApply(object));
     }
+    writer.apply_watcher_event(&watcher::Event::InitDone);
     let queues = Queues::default();
     let mut triggers = SelectAll::new();
-    triggers.push(futures::stream::iter([Ok(request)]).chain(futures::stream::pending()).boxed());
+    triggers.push(futures::stream::iter(requests).chain(futures::stream::pending()).boxed());
     ReconcileLoop {
         triggers,
         store: writer.as_reader(),
@@ -48,7 +55,7 @@ async fn ended(call: Option<Duration>, seen: &Arc<Seen>) -> Duration {
         async move {
             seen.begun.fetch_add(1, Ordering::SeqCst);
             let scope = CallScope::current().unwrap();
-            assert_eq!(scope.object(), "u1");
+            assert_eq!(scope.object(), "u-a");
             let open = call.and_then(|_| scope.begin());
             end.cancel();
             tokio::time::sleep(call.unwrap_or(LONGEST_CALL * 3)).await;
@@ -111,6 +118,33 @@ async fn failures_of_the_api_are_retried_at_growing_intervals_until_a_pass_succe
     let times = begun.lock().unwrap();
     let seconds: Vec<u64> = times.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect();
     assert_eq!(seconds, [2, 2, 4, 1, 2, 2, 4, 8, 16, 20]);
+}
+
+/// Makes a pass over each of two objects in one slot. Both wait for a server for this time. Returns the seconds at which they
+/// began.
+async fn begins(wait: Duration) -> Vec<u64> {
+    let (start, seconds) = (Instant::now(), Arc::new(Mutex::new(Vec::new())));
+    let (ended, shutdown) = (Arc::new(AtomicUsize::new(0)), CancellationToken::new());
+    let (begun, end) = (Arc::clone(&seconds), shutdown.clone());
+    let pass = move |_: Arc<ConfigMap>| {
+        let (begun, ended, end) = (Arc::clone(&begun), Arc::clone(&ended), end.clone());
+        async move {
+            begun.lock().unwrap().push(start.elapsed().as_secs());
+            crate::without_slot(tokio::time::sleep(wait)).await;
+            if ended.fetch_add(1, Ordering::SeqCst) == 1 {
+                end.cancel();
+            }
+            Ok(Requeue::OnChange)
+        }
+    };
+    loop_over(&["a", "b"]).run(pass, shutdown).await;
+    seconds.lock().unwrap().clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_waits_long_for_a_server_gives_its_slot_back() {
+    assert_eq!(begins(Duration::from_millis(600)).await, [0, 0], "a short wait keeps the slot");
+    assert_eq!(begins(Duration::from_secs(30)).await, [0, 1], "not only after 30 seconds");
 }
 
 #[tokio::test]

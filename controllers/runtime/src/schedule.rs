@@ -150,6 +150,11 @@ impl<K: Clone + Eq + Hash> Schedule<K> {
         Some(key)
     }
 
+    /// Lets the pass over an object go on without its slot, so that another pass can begin.
+    pub(crate) fn give_back(&mut self, key: &K) {
+        self.in_progress.give_back(key);
+    }
+
     /// Ends the pass over an object.
     pub(crate) fn end(&mut self, key: &K) {
         self.in_progress.end(key);

@@ -3,7 +3,7 @@
 /// Number of slots taken in turns for each spare one.
 const PER_SPARE: u16 = 4;
 
-/// Slots of one loop. A pass holds one from its beginning to its end.
+/// Slots of one loop. A pass holds one from its beginning to its end, or to a long wait for a server outside of this process.
 ///
 /// Most slots are taken in turns. A cluster whose cloud does not answer keeps each slot of its turns for long, and in the
 /// end it holds almost all of them. So there are spare ones, for clusters and namespaces with few passes in progress.

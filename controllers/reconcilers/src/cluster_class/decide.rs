@@ -1,16 +1,12 @@
 //! Decision about a class. Pure.
 
-use apiserver_types::{
-    ClusterClass, ClusterClassStatusVariable, ClusterClassVariable, ClusterClassVariableDefinition,
-};
+use apiserver_types::{ClusterClass, ClusterClassStatusVariable};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::ResourceExt;
 
 use super::observe::{State, Template};
+use super::variables::{self, Declared};
 use crate::ownership;
-
-/// Source of a variable that the class itself defines.
-const INLINE: &str = "inline";
 
 /// Next step of a pass.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +21,7 @@ pub(super) enum Step {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Outcome {
     pub references: References,
-    /// Variables by name, or why they are not known. For people.
+    /// Variables by name, with the definitions of all sources; or why they are not known. For people.
     pub variables: Result<Vec<ClusterClassStatusVariable>, String>,
 }
 
@@ -40,8 +36,8 @@ pub(super) enum References {
     Missing(String),
 }
 
-/// Returns the next step.
-pub(super) fn decide(class: &ClusterClass, templates: &[Template]) -> Step {
+/// Returns the next step. `declared` are the variables of extension servers.
+pub(super) fn decide(class: &ClusterClass, templates: &[Template], declared: &[Declared]) -> Step {
     let owner = ownership::shared(class);
     let is_due = |template: &Template| match &template.state {
         State::Found(metadata, _) => !is_owner(metadata, &owner),
@@ -49,9 +45,10 @@ pub(super) fn decide(class: &ClusterClass, templates: &[Template]) -> Step {
     };
     match templates.iter().position(is_due) {
         Some(position) => Step::Own(position),
-        None => {
-            Step::Report(Outcome { references: references(class, templates), variables: variables(class) })
-        }
+        None => Step::Report(Outcome {
+            references: references(class, templates),
+            variables: variables::collect(class, declared),
+        }),
     }
 }
 
@@ -108,37 +105,6 @@ fn outdated(template: &Template) -> Option<String> {
         let (kind, name, latest) = (&reference.kind, &reference.name, &resource.version);
         format!("* {kind} {name}: current: {current}, latest: {latest}")
     })
-}
-
-/// Returns the variables of a class by name, or why they are not known.
-fn variables(class: &ClusterClass) -> Result<Vec<ClusterClassStatusVariable>, String> {
-    let external: Vec<&str> = (class.spec.patches.iter().flatten())
-        .filter(|patch| patch.external.is_some())
-        .map(|patch| patch.name.as_str())
-        .collect();
-    if !external.is_empty() {
-        let names = external.join(", ");
-        return Err(format!(
-            "External patches are not supported, so their variables are not known: {names}. Replace \
-             spec.patches[].external by definitions"
-        ));
-    }
-    let mut variables: Vec<ClusterClassStatusVariable> =
-        class.spec.variables.iter().flatten().map(inline).collect();
-    variables.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(variables)
-}
-
-fn inline(variable: &ClusterClassVariable) -> ClusterClassStatusVariable {
-    let definition = ClusterClassVariableDefinition {
-        from: INLINE.to_owned(),
-        required: variable.required,
-        schema: variable.schema.clone(),
-        deprecated_v1_beta1_metadata: variable.deprecated_v1_beta1_metadata.clone(),
-    };
-    // There is one source of definitions.
-    let (name, definitions) = (variable.name.clone(), vec![definition]);
-    ClusterClassStatusVariable { name, definitions, definitions_conflict: Some(false) }
 }
 
 #[cfg(test)]

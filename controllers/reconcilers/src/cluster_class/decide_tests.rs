@@ -40,7 +40,7 @@ fn found(owners: Vec<OwnerReference>) -> State {
 }
 
 fn outcome(class: &ClusterClass, templates: &[Template]) -> Outcome {
-    match decide(class, templates) {
+    match decide(class, templates, &[]) {
         Step::Report(outcome) => outcome,
         step @ Step::Own(_) => panic!("{step:?}"),
     }
@@ -56,7 +56,7 @@ fn templates_that_exist_get_their_owner_before_a_missing_one_is_reported() {
         template("c", "v2", found(Vec::new())),
         template("d", "v9", State::NotServed),
     ];
-    assert_eq!(decide(&class, &templates), Step::Own(2));
+    assert_eq!(decide(&class, &templates, &[]), Step::Own(2));
     templates[2].state = found(vec![owner]);
     let expected = "FooTemplate ns/a does not exist. Create it, or correct the reference in the ClusterClass\n\
                     FooTemplate ns/d: this kind is not served here in a.example/v9. Correct the reference in the \
@@ -81,7 +81,7 @@ fn a_class_joins_other_owners_and_replaces_its_predecessor() {
     let foreign = of("example.com/v1", "ClusterClass", "foreign");
     for due in [old, predecessor] {
         let state = found(vec![cluster.clone(), due.clone(), foreign.clone()]);
-        assert_eq!(decide(&class, &[template("a", "v2", state.clone())]), Step::Own(0));
+        assert_eq!(decide(&class, &[template("a", "v2", state.clone())], &[]), Step::Own(0));
         let State::Found(metadata, _) = state else { panic!() };
         let expected = [cluster.clone(), foreign.clone(), owner.clone()];
         assert_eq!(owners(&metadata, owner.clone()), expected);
@@ -121,11 +121,16 @@ fn inline_variables_are_published_by_name_with_their_definition() {
 }
 
 #[test]
-fn an_external_patch_is_named() {
-    let class = class(&json!({"patches": [
-        {"name": "own", "definitions": []},
-        {"name": "ext", "external": {"discoverVariablesExtension": "e"}},
-    ]}));
-    let message = outcome(&class, &[]).variables.unwrap_err();
-    assert!(message.contains("not known: ext. Replace"), "{message}");
+fn the_report_has_the_variables_that_servers_declare() {
+    let class = class(&json!({}));
+    let schema = json!({"openAPIV3Schema": {"type": "string"}});
+    let variable = json!([{"name": "size", "required": false, "schema": schema}]);
+    let variables = Ok(serde_json::from_value(variable).unwrap());
+    let declared = [Declared { patch: "ext".to_owned(), variables }];
+    let Step::Report(outcome) = decide(&class, &[], &declared) else { panic!() };
+    let names: Vec<String> = outcome.variables.unwrap().into_iter().map(|it| it.name).collect();
+    assert_eq!(names, ["size"]);
+    let declared = [Declared { patch: "ext".to_owned(), variables: Err("no answer".to_owned()) }];
+    let Step::Report(outcome) = decide(&class, &[], &declared) else { panic!() };
+    assert_eq!(outcome.variables.unwrap_err(), "patch \"ext\": no answer");
 }

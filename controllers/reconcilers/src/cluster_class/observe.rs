@@ -1,12 +1,29 @@
-//! Observation of the templates of a class.
+//! Observation of the templates of a class, and of the variables that extension servers declare.
 
-use apiserver_types::{ClusterClass, RemediationTemplateRef};
+use std::time::Duration;
+
+use apiserver_types::{ClusterClass, ExternalPatchDefinition, RemediationTemplateRef};
+use controllers_extensions::{
+    AnswerCache, Caching, Call, DiscoverVariablesRequest, DiscoverVariablesResponse, ExtensionError,
+    ExtensionServers, Extensions, HookResponse as _, NO_SETTINGS,
+};
 use controllers_runtime::{ControllerContext, ReconcileError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt;
 use kube::api::{ApiResource, DynamicObject};
 
+use super::variables::Declared;
 use crate::templates;
+
+/// Time for which the variables of a server are kept. Upstream's.
+const KEPT: Duration = Duration::from_mins(10);
+
+/// Connections to extension servers, and their answers.
+#[derive(Debug, Default)]
+pub(super) struct Servers {
+    connections: ExtensionServers,
+    answers: AnswerCache<DiscoverVariablesResponse>,
+}
 
 /// Template that a class references.
 #[derive(Debug, Clone)]
@@ -65,6 +82,50 @@ fn resource(context: &ControllerContext, reference: &RemediationTemplateRef) -> 
             && it.versions.iter().any(|served| served == version)
     });
     templates::resource(context, group, &reference.kind).filter(|_| is_served)
+}
+
+/// Returns the external patches of a class whose handlers declare variables: name, definition and handler.
+pub(super) fn declaring(
+    class: &ClusterClass,
+) -> impl Iterator<Item = (&str, &ExternalPatchDefinition, &str)> {
+    class.spec.patches.iter().flatten().filter_map(|patch| {
+        let external = patch.external.as_ref()?;
+        Some((patch.name.as_str(), external, external.discover_variables_extension.as_deref()?))
+    })
+}
+
+/// Calls the servers of the external patches of a class for their variables.
+///
+/// # Errors
+/// The API's own failure.
+pub(super) async fn declared(
+    context: &ControllerContext,
+    servers: &Servers,
+    class: &ClusterClass,
+) -> Result<Vec<Declared>, ReconcileError> {
+    if declaring(class).next().is_none() {
+        return Ok(Vec::new());
+    }
+    let extensions = Extensions::read(context, &servers.connections).await?;
+    let namespace = class.namespace().unwrap_or_default();
+    // The answer depends on nothing but what the key has anyway.
+    let caching = Caching { cache: &servers.answers, key: "", time: KEPT };
+    let mut declared = Vec::new();
+    for (patch, external, handler) in declaring(class) {
+        let settings = external.settings.as_ref().unwrap_or(&NO_SETTINGS);
+        let call = Call { handler, namespace: &namespace, settings };
+        let variables = match extensions.call_cached(&caching, &call, &DiscoverVariablesRequest {}).await {
+            // Without an answer, no variable is known. Clusters must not lose theirs, whatever the failurePolicy.
+            Ok(answer) if answer.status().is_empty() => {
+                Err(format!("extension handler {handler} did not answer. Look at its logs"))
+            }
+            Ok(answer) => Ok(answer.variables),
+            Err(ExtensionError::Api(error)) => return Err(error.into()),
+            Err(error) => Err(error.to_string()),
+        };
+        declared.push(Declared { patch: patch.to_owned(), variables });
+    }
+    Ok(declared)
 }
 
 /// Returns the distinct references of a class to templates.

@@ -3,6 +3,7 @@
 use apiserver_types::{ClusterClass, Condition, ConditionStatus, Time, set_condition};
 
 use super::decide::{Outcome, References};
+use super::variables::conflict;
 use crate::deprecated_conditions::{self, Old};
 use crate::{condition_order, paused};
 
@@ -21,7 +22,8 @@ const DISCOVERY_FAILED: &str = "VariableDiscoveryFailed";
 /// Reason of references whose versions are not known, because a template does not exist.
 pub(super) const INTERNAL_ERROR: &str = "InternalError";
 
-/// Writes the status. The generation is observed only without an error, because Clusters of the class wait for it.
+/// Writes the status. The generation is observed only without an error, because Clusters of the class wait for it. Variables
+/// whose definitions conflict are shown, so that people see the definitions.
 pub(super) fn report(class: &mut ClusterClass, outcome: &Outcome, now: &Time) {
     report_pause(class, now);
     let generation = class.metadata.generation;
@@ -40,7 +42,7 @@ pub(super) fn report(class: &mut ClusterClass, outcome: &Outcome, now: &Time) {
     }
     if let Ok(variables) = &outcome.variables {
         status.variables = (!variables.is_empty()).then(|| variables.clone());
-        if !matches!(outcome.references, References::Missing(_)) {
+        if !matches!(outcome.references, References::Missing(_)) && conflict(variables).is_none() {
             status.observed_generation = generation;
         }
     }
@@ -72,11 +74,15 @@ fn references(references: &References) -> State {
 }
 
 fn variables(outcome: &Outcome) -> State {
-    match &outcome.variables {
-        Ok(_) => (ConditionStatus::True, VARIABLES, String::new(), Old::True),
-        Err(message) => {
+    let problem = match &outcome.variables {
+        Ok(variables) => conflict(variables),
+        Err(message) => Some(message.clone()),
+    };
+    match problem {
+        None => (ConditionStatus::True, VARIABLES, String::new(), Old::True),
+        Some(message) => {
             let old = Old::no("Error", DISCOVERY_FAILED, message.clone());
-            (ConditionStatus::False, DISCOVERY_FAILED, message.clone(), old)
+            (ConditionStatus::False, DISCOVERY_FAILED, message, old)
         }
     }
 }

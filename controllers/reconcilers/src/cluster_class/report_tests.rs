@@ -84,6 +84,20 @@ fn variables_that_were_known_stay_until_the_next_success() {
 }
 
 #[test]
+fn conflicting_definitions_are_shown_and_the_generation_is_not_observed() {
+    let conflicting = ClusterClassStatusVariable { definitions_conflict: Some(true), ..variable("a") };
+    let outcome = Outcome { variables: Ok(vec![conflicting, variable("b")]), ..fine() };
+    let mut class = class();
+    report(&mut class, &outcome, &Time::default());
+    let (new, old) = shown(&class, "VariablesReady", "VariablesReconciled");
+    let message = "variables with conflicting definitions: a (of )";
+    assert!(new.starts_with(&format!("False VariableDiscoveryFailed {message}")), "{new}");
+    assert!(old.starts_with(&format!("False Error VariableDiscoveryFailed {message}")), "{old}");
+    let status = class.status.unwrap();
+    assert_eq!((status.observed_generation, status.variables.unwrap().len()), (None, 2));
+}
+
+#[test]
 fn a_paused_class_shows_the_pause_and_nothing_else() {
     let mut class = class();
     class.annotations_mut().insert("cluster.x-k8s.io/paused".to_owned(), String::new());

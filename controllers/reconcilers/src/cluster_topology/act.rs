@@ -1,6 +1,7 @@
 //! Pass over a topology: decisions, and the writes in their order.
 
 use apiserver_types::Cluster;
+use controllers_extensions::{ExtensionServers, Extensions};
 use controllers_runtime::{ControllerContext, ReconcileError};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
@@ -9,10 +10,13 @@ use serde_json::{Value, json};
 use super::blueprint::{self, Blueprint, FAILED, topology, value};
 use super::current::{self, Current};
 use super::desired::{self, Desired, DesiredGroup, name};
+use super::external::{self, External, Plans};
+use super::lifecycle::Lifecycle;
 use super::upgrade::hooks::{Hook, PENDING_HOOKS};
+use super::upgrade::plan::Source;
 use super::upgrade::{self, Upgrade};
 use super::write::Writer;
-use super::{UPGRADE_STEP, naming, sweep, variables};
+use super::{UPGRADE_STEP, naming, revision, sweep, variables};
 
 /// Result of a pass.
 #[derive(Debug, Clone, Default)]
@@ -35,6 +39,7 @@ fn failed(message: String) -> ReconcileError {
 /// Something is missing or refused, or the API's own failure.
 pub(super) async fn work(
     context: &ControllerContext,
+    (servers, lifecycle, plans): (&ExtensionServers, &Lifecycle, &Plans),
     api: &Api<Cluster>,
     cluster: &mut Cluster,
 ) -> Result<Outcome, ReconcileError> {
@@ -43,16 +48,29 @@ pub(super) async fn work(
     let settled = variables::settled(cluster, &blueprint.class).map_err(failed)?;
     let current = current::read(context, cluster, &blueprint).await?;
     let listed = blueprint.class.spec.kubernetes_versions.clone().unwrap_or_default();
-    let state = current.control_plane_state();
-    let mut upgrade =
-        upgrade::decide(cluster, &listed, state.as_ref(), &current.groups(cluster)).map_err(failed)?;
+    let extensions = Extensions::read(context, servers).await?;
+    let external = External::new(&extensions, plans);
+    let (state, groups) = (current.control_plane_state(), current.groups(cluster));
+    let chosen = external::upgrade_plan(&external, cluster, &blueprint.class, state.as_ref(), &groups);
+    let chosen = Box::pin(chosen).await?;
+    let source = Source::of(chosen.as_ref(), &listed);
+    let decision = |hooks| upgrade::decide_topology(hooks, cluster, source, state.as_ref(), &groups);
+    let decided = Box::pin(lifecycle.decide(&extensions, cluster, decision)).await.map_err(failed)?;
+    let upgrade = decided.upgrade;
+    if decided.has_called {
+        // At once: what follows may fail, and servers that have agreed need not be called again then.
+        annotate_with(api, cluster, [(PENDING_HOOKS, upgrade.hooks.pending_before())]).await?;
+    }
+    if let Some(failure) = decided.failure {
+        return Err(failure.waiting(FAILED));
+    }
     let control_plane_kind = blueprint.control_plane.kind_of_object().to_owned();
-    let is_new = cluster.spec.infrastructure_ref.is_none() && cluster.spec.control_plane_ref.is_none();
-    if is_new && upgrade.hooks.blocks(Hook::BeforeClusterCreate) {
+    if upgrade.hooks.blocking.iter().any(|(hook, _)| *hook == Hook::BeforeClusterCreate) {
         return Ok(Outcome { upgrade, control_plane_kind, is_held: true });
     }
     let parts = desired::parts(&settled, &blueprint, &current, &upgrade).map_err(failed)?;
-    let desired = desired::desired(&settled, &blueprint, &parts).map_err(failed)?;
+    let patched = Box::pin(external::patch(&external, &settled, &blueprint, &parts)).await?;
+    let desired = desired::desired(&settled, &blueprint, &parts, &patched).map_err(failed)?;
     drop(parts);
     annotate(api, cluster, &upgrade).await?;
     let actor = Actor { context, api, blueprint: &blueprint, current: &current, upgrade: &upgrade };
@@ -83,24 +101,51 @@ pub(super) fn annotations(upgrade: &Upgrade) -> [(&'static str, Option<String>);
 
 /// Writes the annotations of an upgrade. This comes before the control plane gets a version, so that no hook of the step
 /// is lost.
-async fn annotate(
+///
+/// # Errors
+/// A conflict, if another client has written more than the status of the Cluster since.
+pub(super) async fn annotate(
     api: &Api<Cluster>,
     cluster: &mut Cluster,
     upgrade: &Upgrade,
 ) -> Result<(), ReconcileError> {
-    let changes = annotations(upgrade)
-        .into_iter()
-        .filter(|(key, value)| cluster.annotations().get(*key) != value.as_ref());
+    annotate_with(api, cluster, annotations(upgrade)).await
+}
+
+/// Writes annotations, unless the Cluster has them.
+async fn annotate_with<const N: usize>(
+    api: &Api<Cluster>,
+    cluster: &mut Cluster,
+    annotations: [(&'static str, Option<String>); N],
+) -> Result<(), ReconcileError> {
+    let changes =
+        annotations.into_iter().filter(|(key, value)| cluster.annotations().get(*key) != value.as_ref());
     let changes: serde_json::Map<String, Value> =
         changes.map(|(key, value)| (key.to_owned(), json!(value))).collect();
     if changes.is_empty() {
         return Ok(());
     }
+    let written = match change(api, cluster, &changes).await {
+        Err(error) if error.is_conflict() => match revision::newer(api, cluster).await? {
+            Some(newer) => change(api, &newer, &changes).await,
+            None => Err(error),
+        },
+        written => written,
+    };
+    *cluster = written?;
+    Ok(())
+}
+
+/// Changes annotations of a Cluster at its revision.
+async fn change(
+    api: &Api<Cluster>,
+    cluster: &Cluster,
+    changes: &serde_json::Map<String, Value>,
+) -> Result<Cluster, ReconcileError> {
     let metadata =
         json!({"uid": cluster.uid(), "resourceVersion": cluster.resource_version(), "annotations": changes});
     let (name, params) = (cluster.name_any(), PatchParams::default());
-    *cluster = api.patch(&name, &params, &Patch::Merge(&json!({"metadata": metadata}))).await?;
-    Ok(())
+    Ok(api.patch(&name, &params, &Patch::Merge(&json!({"metadata": metadata}))).await?)
 }
 
 /// Actor of a pass.

@@ -100,7 +100,7 @@ fn version(deployment: &MachineDeployment) -> String {
 }
 
 /// Returns the state of a control plane object, in either version of its contract.
-fn state(object: &Value) -> control_plane::State {
+pub(super) fn state(object: &Value) -> control_plane::State {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).filter(|it| !it.is_empty());
     let entries = object.pointer("/status/versions").and_then(Value::as_array);
     let mut running: Vec<&str> =
@@ -297,7 +297,7 @@ impl Reader<'_> {
 }
 
 /// Returns true if a Machine, or its kubelet, has another version.
-fn is_upgrading<'a>(version: &str, machines: impl IntoIterator<Item = &'a Machine>) -> bool {
+pub(super) fn is_upgrading<'a>(version: &str, machines: impl IntoIterator<Item = &'a Machine>) -> bool {
     machines.into_iter().any(|machine| {
         let node = machine.status.as_ref().and_then(|status| status.node_info.as_ref());
         let kubelet = node.map(|node| node.kubelet_version.as_str()).filter(|found| !found.is_empty());

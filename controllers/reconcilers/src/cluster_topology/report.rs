@@ -8,6 +8,7 @@ use kube::Api;
 
 use super::act::Outcome;
 use super::blueprint::{CLASS_NOT_RECONCILED, FAILED};
+use super::revision;
 use super::upgrade::Upgrade;
 use super::upgrade::hooks::Hooks;
 use super::upgrade::plan::Plan;
@@ -161,16 +162,25 @@ fn listed(names: &[String]) -> String {
 /// Writes the report into the status, if it differs.
 ///
 /// # Errors
-/// A conflict, if another client has written since.
+/// A conflict, if another client has written more than the status since.
 pub(super) async fn write(
     api: &Api<Cluster>,
     cluster: &Cluster,
     report: &Report,
     now: &Time,
 ) -> Result<Cluster, ReconcileError> {
-    let mut new = cluster.clone();
-    apply(&mut new, report, now);
-    write_status(api, cluster, &new).await
+    let with_report = |cluster: &Cluster| {
+        let mut new = cluster.clone();
+        apply(&mut new, report, now);
+        new
+    };
+    match write_status(api, cluster, &with_report(cluster)).await {
+        Err(error) if error.is_conflict() => match revision::newer(api, cluster).await? {
+            Some(newer) => write_status(api, &newer, &with_report(&newer)).await,
+            None => Err(error),
+        },
+        written => written,
+    }
 }
 
 /// Sets the condition in both forms, and the plan.
@@ -190,7 +200,8 @@ fn apply(cluster: &mut Cluster, report: &Report, now: &Time) {
     }
 }
 
-fn set_plan(counts: &mut Option<ReplicaCounts>, versions: &[String]) {
+/// Sets the versions that remain for a part of the Cluster.
+pub(super) fn set_plan(counts: &mut Option<ReplicaCounts>, versions: &[String]) {
     let plan: Vec<UpgradePlanVersion> =
         versions.iter().map(|version| UpgradePlanVersion { version: version.clone() }).collect();
     let plan = (!plan.is_empty()).then_some(plan);

@@ -73,7 +73,7 @@ fn the_condition_has_a_reason_and_a_stable_text_for_every_state() {
     let mut hooks = Hooks::of(&held);
     assert!(hooks.blocks(Hook::BeforeClusterDelete));
     let text = "Cluster is deleting. Following hooks are blocking delete: BeforeClusterDelete: annotation \
-                [before-delete.hook.cluster.cluster.x-k8s.io/backup] is set";
+                before-delete.hook.cluster.cluster.x-k8s.io/backup is set";
     assert_eq!(shown(&held, &Report::Deleting(hooks)).2, text);
     let done = of(&plain, &outcome(at("v1.34.0"), vec![group("a", "v1.34.0", Progress::Done)], (&[], &[])));
     assert_eq!(shown(&plain, &done), (True, "ReconcileSucceeded".to_owned(), String::new()));
@@ -88,7 +88,7 @@ fn a_hook_before_the_creation_is_named() {
     let (_, reason, message) = shown(&held, &of(&held, &waiting));
     assert_eq!(reason, "ClusterCreating");
     let expected = "Following hooks are blocking Cluster topology creation: BeforeClusterCreate: annotation \
-                    [before-create.hook.cluster.cluster.x-k8s.io/quota] is set";
+                    before-create.hook.cluster.cluster.x-k8s.io/quota is set";
     assert_eq!(message, expected);
 }
 
@@ -151,7 +151,7 @@ fn an_upgrade_is_told_part_by_part() {
     assert!(waiting.upgrade.hooks.blocks(Hook::AfterControlPlaneUpgrade));
     let (_, _, message) = shown(&held, &of(&held, &waiting));
     let hook = "\n  * Following hooks are blocking upgrade: AfterControlPlaneUpgrade: annotation \
-                [after-control-plane.hook.cluster.cluster.x-k8s.io/check] is set\n";
+                after-control-plane.hook.cluster.cluster.x-k8s.io/check is set\n";
     assert!(message.contains(hook), "{message}");
 }
 

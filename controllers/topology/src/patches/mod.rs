@@ -1,5 +1,7 @@
 //! Patches of a ClusterClass, applied to the templates of one Cluster.
 
+mod generated;
+mod items;
 mod json_patch;
 mod select;
 #[cfg(test)]
@@ -10,7 +12,10 @@ mod variable_path;
 use std::collections::{BTreeMap, BTreeSet};
 
 use apiserver_types::{ClusterClass, ClusterClassPatch, PatchDefinition};
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+pub use generated::{Generated, applied};
+pub use items::{GroupTemplates, Templates, items};
 
 /// Source of the variables that the class itself defines.
 const INLINE: &str = "inline";
@@ -103,44 +108,137 @@ pub struct PatchError {
     pub cause: String,
 }
 
-/// Applies the patches of the class to the items, in order.
+/// Patching of the templates of one Cluster. The patches come one after the other, each on top of those before it. Between them,
+/// the caller calls the extension server of an external patch.
 ///
-/// `global_builtin` is the value of [`crate::builtins::cluster`]. Of a template, only `spec.template.spec` and the labels
-/// and annotations of `spec.template.metadata` can change.
+/// Of a template, only `spec.template.spec` and the labels and annotations of `spec.template.metadata` can change; by an
+/// external patch also the labels and annotations of its own metadata. Other changes have no effect.
+#[derive(Debug, Clone)]
+pub struct Patching<'a> {
+    class: &'a ClusterClass,
+    cluster_variables: &'a BTreeMap<String, Value>,
+    global_builtin: &'a Value,
+    items: Vec<Item>,
+}
+
+impl<'a> Patching<'a> {
+    /// Creates the patching of templates. `global_builtin` is the value of [`crate::builtins::cluster`].
+    pub fn new(
+        class: &'a ClusterClass,
+        cluster_variables: &'a BTreeMap<String, Value>,
+        global_builtin: &'a Value,
+        items: Vec<Item>,
+    ) -> Self {
+        Self { class, cluster_variables, global_builtin, items }
+    }
+
+    /// Returns the items after the patches so far.
+    pub fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// Returns the items after the patches so far.
+    pub fn into_items(self) -> Vec<Item> {
+        self.items
+    }
+
+    /// Applies the definitions of a patch to all items.
+    ///
+    /// # Errors
+    /// The first definition that fails.
+    pub fn apply_definitions(&mut self, patch: &ClusterClassPatch) -> Result<(), PatchError> {
+        let known = known_variables(self.class, &patch.name);
+        let global = (self.cluster_variables, self.global_builtin);
+        for item in &mut self.items {
+            let place = item.place.to_string();
+            patch_item(patch, &known, global, item).map_err(|cause| refusal(patch, &place, &cause))?;
+        }
+        Ok(())
+    }
+
+    /// Applies a patch that an extension server generated for the item at this position.
+    ///
+    /// # Errors
+    /// The patch cannot be applied to the template, or there is no such item.
+    pub fn apply_generated(
+        &mut self,
+        patch: &ClusterClassPatch,
+        position: usize,
+        generated: Generated<'_>,
+    ) -> Result<(), PatchError> {
+        let Some(item) = self.items.get_mut(position) else {
+            let cause = format!("there is no template {position}");
+            return Err(PatchError { patch: patch.name.clone(), cause });
+        };
+        let place = item.place.to_string();
+        let patched = generated::patched(&item.template, generated);
+        item.template = patched.map_err(|cause| refusal(patch, &place, &cause))?;
+        Ok(())
+    }
+
+    /// Returns the variables of the Cluster that an external patch sees: those that it declares, by name, and then the
+    /// built-in ones.
+    pub fn variables(&self, patch: &ClusterClassPatch) -> Vec<(String, Value)> {
+        self.declared(patch, self.cluster_variables, self.global_builtin)
+    }
+
+    /// Returns the variables of an item alone that an external patch sees: overrides, and the built-in ones of the item.
+    pub fn item_variables(&self, patch: &ClusterClassPatch, item: &Item) -> Vec<(String, Value)> {
+        self.declared(patch, &item.variables, &item.builtin)
+    }
+
+    fn declared(
+        &self,
+        patch: &ClusterClassPatch,
+        variables: &BTreeMap<String, Value>,
+        builtin: &Value,
+    ) -> Vec<(String, Value)> {
+        let declared: BTreeSet<&str> =
+            collected(self.class, |from| from == patch.name).filter(|name| *name != BUILTIN).collect();
+        let seen = variables.iter().filter(|(name, _)| declared.contains(name.as_str()));
+        let owned = |(name, value): (&String, &Value)| (name.clone(), value.clone());
+        let mut seen: Vec<(String, Value)> = seen.map(owned).collect();
+        if !builtin.is_null() {
+            seen.push((BUILTIN.to_owned(), builtin.clone()));
+        }
+        seen
+    }
+}
+
+/// Applies the patches of the class that have definitions to the items, in order. Those of extension servers are left out:
+/// no server is called. The arguments are those of [`Patching::new`].
 ///
 /// # Errors
-/// [`PatchError`] of the first patch that fails. An external patch always fails.
-pub fn apply(
+/// [`PatchError`] of the first patch that fails.
+pub fn apply_definitions(
     class: &ClusterClass,
     cluster_variables: &BTreeMap<String, Value>,
     global_builtin: &Value,
     items: Vec<Item>,
 ) -> Result<Vec<Item>, PatchError> {
-    let mut items = items;
-    for patch in class.spec.patches.iter().flatten() {
-        let refuse = |cause: String| PatchError { patch: patch.name.clone(), cause };
-        if patch.external.is_some() {
-            let cause = "external patches are not supported: replace it by definitions";
-            return Err(refuse(cause.to_owned()));
-        }
-        let known = known_variables(class, &patch.name);
-        for item in &mut items {
-            let place = item.place.to_string();
-            let global = (cluster_variables, global_builtin);
-            patch_item(patch, &known, global, item).map_err(|cause| refuse(format!("{place}: {cause}")))?;
-        }
+    let mut patching = Patching::new(class, cluster_variables, global_builtin, items);
+    for patch in class.spec.patches.iter().flatten().filter(|patch| patch.external.is_none()) {
+        patching.apply_definitions(patch)?;
     }
-    Ok(items)
+    Ok(patching.into_items())
+}
+
+fn refusal(patch: &ClusterClassPatch, place: &str, cause: &str) -> PatchError {
+    PatchError { patch: patch.name.clone(), cause: format!("{place}: {cause}") }
+}
+
+/// Returns the names of the variables in the status of a class that have a definition from a matching source.
+fn collected(class: &ClusterClass, is_source: impl Fn(&str) -> bool) -> impl Iterator<Item = &str> {
+    let collected = class.status.iter().flat_map(|status| status.variables.iter().flatten());
+    let known = collected
+        .filter(move |variable| variable.definitions.iter().any(|definition| is_source(&definition.from)));
+    known.map(|variable| variable.name.as_str())
 }
 
 /// Returns the names of the variables that a patch sees: those of the class, and those that the patch declares.
 fn known_variables<'a>(class: &'a ClusterClass, patch: &str) -> BTreeSet<&'a str> {
     let own = class.spec.variables.iter().flatten().map(|variable| variable.name.as_str());
-    let collected = class.status.iter().flat_map(|status| status.variables.iter().flatten());
-    let of_patch = collected.filter(|variable| {
-        variable.definitions.iter().any(|definition| definition.from == patch || definition.from == INLINE)
-    });
-    own.chain(of_patch.map(|variable| variable.name.as_str())).collect()
+    own.chain(collected(class, |from| from == patch || from == INLINE)).collect()
 }
 
 /// Applies one patch to one item.
@@ -199,15 +297,20 @@ fn confined(before: Value, patched: &Value) -> Result<Value, String> {
         None => None,
     };
     let mut kept = holder.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
-    for name in ["labels", "annotations"] {
-        match metadata.and_then(|metadata| metadata.get(name)) {
-            Some(map) => kept.insert(name.to_owned(), map.clone()),
-            None => kept.remove(name),
-        };
-    }
+    take_maps(&mut kept, metadata);
     match kept.is_empty() {
         true => holder.remove("metadata"),
         false => holder.insert("metadata".to_owned(), Value::Object(kept)),
     };
     Ok(template)
+}
+
+/// Gives metadata the labels and annotations of other metadata.
+fn take_maps(kept: &mut Map<String, Value>, from: Option<&Map<String, Value>>) {
+    for name in ["labels", "annotations"] {
+        match from.and_then(|metadata| metadata.get(name)) {
+            Some(map) => kept.insert(name.to_owned(), map.clone()),
+            None => kept.remove(name),
+        };
+    }
 }

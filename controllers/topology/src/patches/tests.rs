@@ -46,7 +46,7 @@ fn patched(operations: &Value) -> Result<Value, String> {
     ]);
     let builtin = json!({"cluster": {"name": "c1"}});
     let items = vec![item(Place::InfrastructureCluster, "ITemplate")];
-    apply(&class, &variables, &builtin, items)
+    apply_definitions(&class, &variables, &builtin, items)
         .map(|items| items[0].template["spec"]["template"].clone())
         .map_err(|error| error.to_string())
 }
@@ -155,7 +155,8 @@ fn overrides_replace_whole_variables_of_their_item() {
     let image = |image: Option<&str>| {
         let mut item = workers("w");
         item.variables = image.map(|image| ("image".to_owned(), json!(image))).into_iter().collect();
-        let items = apply(&class, &variables, &json!({"cluster": {"name": "c1"}}), vec![item]).unwrap();
+        let builtin = json!({"cluster": {"name": "c1"}});
+        let items = apply_definitions(&class, &variables, &builtin, vec![item]).unwrap();
         items[0].template["spec"]["template"]["spec"]["image"].clone()
     };
     assert_eq!(image(None), json!("base-v1.33.0-c1"));
@@ -165,11 +166,84 @@ fn overrides_replace_whole_variables_of_their_item() {
 }
 
 #[test]
-fn external_patches_are_refused() {
-    let class = class(&json!([{"name": "ext", "external": {"generatePatchesExtension": "e"}}]));
-    let error = apply(&class, &BTreeMap::new(), &Value::Null, Vec::new()).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "patch \"ext\": external patches are not supported: replace it by definitions"
-    );
+fn a_condition_is_a_value_of_yaml() {
+    let variables = BTreeMap::from([("image".to_owned(), json!("new"))]);
+    for (condition, expected) in [
+        ("true", true),
+        ("\n  True\n", true),
+        ("yes", true),
+        ("{{ eq .image \"new\" }} # the new one", true),
+        ("\"true\"", false),
+        ("{{ .image }}", false),
+        ("1", false),
+        ("{{ if eq .image \"old\" }}true{{ end }}", false),
+    ] {
+        assert_eq!(value::is_enabled(Some(condition), &variables), Ok(expected), "{condition:?}");
+    }
+    assert_eq!(value::is_enabled(None, &variables), Ok(true));
+    assert!(value::is_enabled(Some("[true"), &variables).is_err());
+}
+
+#[test]
+fn patches_of_servers_come_between_those_of_the_class() {
+    let definition = |value: &str| {
+        json!([{"selector": selector("ITemplate", &json!({"infrastructureCluster": true})), "jsonPatches": [
+            {"op": "replace", "path": "/spec/template/spec/image", "valueFrom": {"template": value}}]}])
+    };
+    let class = class(&json!([
+        {"name": "first", "definitions": definition("one")},
+        {"name": "ext", "external": {"generatePatchesExtension": "e"}},
+        {"name": "last", "definitions": definition("{{ .image }}")},
+    ]));
+    let variables = BTreeMap::from([("image".to_owned(), json!("last"))]);
+    let items = || vec![item(Place::InfrastructureCluster, "ITemplate")];
+    let patches = class.spec.patches.clone().unwrap();
+    let mut patching = Patching::new(&class, &variables, &Value::Null, items());
+    patching.apply_definitions(&patches[0]).unwrap();
+    let generated = json!([
+        {"op": "test", "path": "/spec/template/spec/image", "value": "one"},
+        {"op": "add", "path": "/spec/template/spec/list/1", "value": "c"},
+    ]);
+    patching.apply_generated(&patches[1], 0, Generated::Operations(&generated)).unwrap();
+    patching.apply_definitions(&patches[2]).unwrap();
+    let spec = json!({"image": "last", "list": ["b", "c"]});
+    assert_eq!(patching.items()[0].template["spec"]["template"]["spec"], spec);
+    let error = patching.apply_generated(&patches[1], 0, Generated::Operations(&generated)).unwrap_err();
+    assert!(error.to_string().starts_with("patch \"ext\": infrastructure cluster: operation 0: "), "{error}");
+    assert!(patching.apply_generated(&patches[1], 1, Generated::Operations(&json!([]))).is_err());
+    // Without servers, the definitions of the class alone are applied.
+    let found = apply_definitions(&class, &variables, &Value::Null, items()).unwrap();
+    assert_eq!(found[0].template["spec"]["template"]["spec"], json!({"image": "last", "list": ["b"]}));
+}
+
+#[test]
+fn a_server_sees_the_variables_that_its_patch_declares_and_the_built_in_ones() {
+    let mut class = class(&json!([{"name": "ext", "external": {"generatePatchesExtension": "e"}}]));
+    let definition = |from: &str| json!({"from": from, "required": false, "schema": {"openAPIV3Schema": {"type": "string"}}});
+    let status = json!({"variables": [
+        {"name": "both", "definitions": [definition("inline"), definition("ext")]},
+        {"name": "image", "definitions": [definition("inline")]},
+        {"name": "own", "definitions": [definition("ext")]},
+        {"name": "builtin", "definitions": [definition("ext")]},
+    ]});
+    class.status = Some(serde_json::from_value(status).unwrap());
+    let names = ["image", "own", "both", "builtin", "none"];
+    let variables: BTreeMap<String, Value> =
+        names.into_iter().map(|name| (name.to_owned(), json!("cluster"))).collect();
+    let mut item = workers("w");
+    item.variables = BTreeMap::from([("own".to_owned(), json!(1)), ("image".to_owned(), json!(2))]);
+    let builtin = json!({"cluster": {"name": "c1"}});
+    let plain = self::item(Place::InfrastructureCluster, "ITemplate");
+    let patching = Patching::new(&class, &variables, &builtin, vec![item, plain]);
+    let patch = &class.spec.patches.as_ref().unwrap()[0];
+    let owned = |pairs: &[(&str, Value)]| -> Vec<(String, Value)> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+    };
+    let of_cluster = || json!("cluster");
+    let expected = [("both", of_cluster()), ("own", of_cluster()), ("builtin", builtin.clone())];
+    assert_eq!(patching.variables(patch), owned(&expected));
+    let own = json!({"machineDeployment": {"class": "w", "version": "v1.33.0"}});
+    let of_item = |position: usize| patching.item_variables(patch, &patching.items()[position]);
+    assert_eq!(of_item(0), owned(&[("own", json!(1)), ("builtin", own)]));
+    assert!(of_item(1).is_empty());
 }

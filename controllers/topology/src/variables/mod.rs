@@ -1,5 +1,6 @@
 //! Variables of a topology: defaulting, and validation against the definitions of the class.
 
+mod declared;
 mod definitions;
 mod fields;
 pub mod schema;
@@ -11,6 +12,7 @@ use apiserver_schema::field_errors::{FieldError, FieldPath};
 use apiserver_types::ClusterVariable;
 use serde_json::{Map, Value, json};
 
+pub use declared::check_declared;
 pub use definitions::Definitions;
 use definitions::{Definition, Index};
 use fields::{get, items};

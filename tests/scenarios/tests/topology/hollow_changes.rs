@@ -26,27 +26,7 @@ const CONTROL_PLANE: &str = "cluster.x-k8s.io/control-plane";
 const TAINT: &str = "test.capstan.dev/kept";
 
 /// Patches that give each Machine the image of its version.
-const IMAGES: &str = r#"
-  patches:
-    - name: image
-      definitions:
-        - selector:
-            apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-            kind: OpenStackMachineTemplate
-            matchResources: {controlPlane: true}
-          jsonPatches:
-            - op: replace
-              path: /spec/template/spec/image/filter/name
-              valueFrom: {template: "ubuntu-2204-kube-{{ .builtin.controlPlane.version }}"}
-        - selector:
-            apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
-            kind: OpenStackMachineTemplate
-            matchResources: {machineDeploymentClass: {names: [worker]}}
-          jsonPatches:
-            - op: replace
-              path: /spec/template/spec/image/filter/name
-              valueFrom: {template: "ubuntu-2204-kube-{{ .builtin.machineDeployment.version }}"}
-"#;
+const IMAGES: &str = include_str!("images.yaml");
 
 /// A Cluster of a class, with nodes.
 pub(crate) struct Scene {
@@ -65,7 +45,7 @@ impl Scene {
     /// Creates a class and a Cluster of it with this version. Each Machine has the image of its version.
     pub(crate) async fn create(world: &World, namespace: &str, version: &str) -> Self {
         let versions = "  kubernetesVersions: ";
-        let with_images = format!("{}{versions}", IMAGES.trim_start_matches('\n'));
+        let with_images = format!("{IMAGES}{versions}");
         let manifest = manifest(world, namespace, version).replace(versions, &with_images);
         world.create(&manifest).await.unwrap();
         Self { client: world.admin(), namespace: namespace.to_owned() }

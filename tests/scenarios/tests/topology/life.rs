@@ -1,11 +1,15 @@
 //! A topology from its first pass to changes of the class and of the Cluster.
 
+use std::sync::Arc;
+
 use apiserver_types::{
     Cluster, MachineDeployment, MachineHealthCheck, OpenStackCluster, OpenStackMachineTemplate,
 };
 use kube::ResourceExt;
 use serde_json::json;
+use tests_scenarios::{CrashPoint, World};
 
+use crate::manifest;
 use crate::testbed::Testbed;
 
 /// Objects of a Cluster with one control plane and one worker group.
@@ -18,6 +22,8 @@ async fn a_class_makes_all_objects_of_a_cluster_and_a_resting_topology_writes_no
     assert_eq!(testbed.condition().await, "True ReconcileSucceeded ", "{:?}", testbed.events().await);
     assert_eq!(testbed.counts().await, ALL);
     let cluster = testbed.cluster().await;
+    let marks = cluster.annotations().get("runtime.cluster.x-k8s.io/pending-hooks");
+    assert_eq!(marks, None, "no server has a hook");
     let infrastructure = testbed.owned::<OpenStackCluster>().await.remove(0);
     assert_eq!(cluster.spec.infrastructure_ref.unwrap().name, infrastructure.name_any());
     assert_eq!(infrastructure.labels()["tier"], "network");
@@ -154,4 +160,25 @@ async fn what_holds_up_a_topology_is_in_its_condition() {
     api.create(&Default::default(), &again).await.unwrap();
     testbed.settle().await;
     assert_eq!(testbed.counts().await, ALL, "{}", testbed.condition().await);
+}
+
+/// The controller of Clusters waits for this annotation, also without extension servers.
+#[tokio::test]
+async fn a_cluster_without_its_class_can_be_deleted() {
+    let world = World::start().await.unwrap();
+    let text = manifest(&world, "gone", "v1.33.0");
+    let reference = "classRef: {name: small}";
+    assert!(text.contains(reference));
+    world.create(&text.replace(reference, "classRef: {name: gone}")).await.unwrap();
+    let testbed = Testbed::resume(world, "gone", Arc::new(CrashPoint::never())).await;
+    testbed.settle().await;
+    let condition = testbed.condition().await;
+    assert!(condition.starts_with("False ") && condition.contains("gone"), "{condition}");
+    let finalizers = json!({"metadata": {"finalizers": ["cluster.cluster.x-k8s.io"]}});
+    testbed.merge::<Cluster>("blue", finalizers).await;
+    testbed.api::<Cluster>().delete("blue", &Default::default()).await.unwrap();
+    testbed.settle().await;
+    assert_eq!(testbed.condition().await, "False Deleting Cluster is deleting");
+    let annotations = testbed.cluster().await.annotations().clone();
+    assert_eq!(annotations["runtime.cluster.x-k8s.io/ok-to-delete"], "");
 }

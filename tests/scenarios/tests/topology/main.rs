@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod classes;
+mod classless;
 mod crashes;
 mod hollow;
 mod hollow_changes;
@@ -14,6 +15,7 @@ mod rebase;
 mod shipped;
 mod testbed;
 mod upgrade;
+mod upgrade_verb;
 
 use tests_scenarios::World;
 

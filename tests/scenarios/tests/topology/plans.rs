@@ -11,6 +11,7 @@ use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tests_scenarios::dry_run;
 
 use crate::overrides::class;
 use crate::testbed::Testbed;
@@ -210,6 +211,41 @@ async fn variables_and_patches_that_are_wrong_are_errors_with_their_fields() {
     let error = refused(json!({"variables": flavor(&json!("m1.large"))})).await;
     assert!(error.contains("spec.topology: Invalid value: "), "{error}");
     assert!(error.contains(".spec.template.spec.tags"), "{error}");
+    // An ordinary dry run does not fail: the API accepts the Cluster.
+    let change = json!({"spec": {"topology": {"variables": flavor(&json!("m1.large"))}}});
+    let (object, warnings) = dry_run(&testbed.client, &path(testbed.namespace), &change).await.unwrap();
+    assert_eq!(object["kind"], "Cluster");
+    let expected = "Cluster blue: the controllers cannot make this change: spec.topology: ";
+    assert!(warnings.iter().any(|text| text.starts_with(expected)), "{warnings:#?}");
+}
+
+/// Returns the path of the Cluster `blue`.
+fn path(namespace: &str) -> String {
+    format!("/apis/cluster.x-k8s.io/v1beta2/namespaces/{namespace}/clusters/blue")
+}
+
+#[tokio::test]
+async fn a_dry_run_of_a_cluster_answers_with_the_object_and_the_plan_and_stores_nothing() {
+    let testbed = Testbed::done("dry-run", "v1.33.0").await;
+    let (before, revision) = (testbed.stored().await, testbed.cluster().await.resource_version());
+    let dry =
+        async |change: Value| dry_run(&testbed.client, &path(testbed.namespace), &change).await.unwrap();
+    let (object, warnings) = dry(json!({"spec": {"topology": {"version": "v1.34.0"}}})).await;
+    assert_eq!(object["kind"], "Cluster");
+    assert_eq!(object["spec"]["topology"]["version"], "v1.34.0");
+    let has = |beginning: &str| warnings.iter().any(|text| text.starts_with(beginning));
+    assert!(has("Cluster blue: upgrades in this order: KubeadmControlPlane "), "{warnings:#?}");
+    assert!(has("The whole plan, with all steps: capstan plan cluster blue -n dry-run "), "{warnings:#?}");
+
+    let group = json!({"class": "worker", "name": "md-0", "replicas": 3, "failureDomain": "az1"});
+    let change = json!({"spec": {"topology": {"workers": {"machineDeployments": [group]}}}});
+    let (_, warnings) = dry(change).await;
+    let created = ": 3 Machines are created: * spec.replicas is 3";
+    assert!(warnings.iter().any(|text| text.ends_with(created)), "{warnings:#?}");
+    let (_, warnings) = dry(json!({"metadata": {"labels": {"of-the-user": "yes"}}})).await;
+    assert_eq!(warnings, [""; 0], "no Machine changes");
+    assert_eq!(testbed.stored().await, before);
+    assert_eq!(testbed.cluster().await.resource_version(), revision);
 }
 
 /// Returns the steps of a plan as the log of an upgrade has them.
@@ -244,7 +280,7 @@ async fn what_holds_up_an_upgrade_is_an_obstacle_and_its_steps_are_left_out() {
     assert_eq!((&plan["objects"], &plan["steps"]), (&json!([]), &json!([])));
     assert_eq!(plan["upgrade"]["controlPlane"], json!(["v1.34.0"]), "what remains is named");
     let text = obstacle(&plan);
-    assert!(text.contains(&format!("BeforeClusterUpgrade: annotation [{hook}] is set")), "{text}");
+    assert!(text.contains(&format!("BeforeClusterUpgrade: annotation {hook} is set")), "{text}");
     testbed.check(&plan, json!({"version": "v1.34.0"})).await;
 
     testbed.merge::<Cluster>("blue", json!({"metadata": {"annotations": {hook: null}}})).await;

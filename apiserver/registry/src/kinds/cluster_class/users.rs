@@ -23,7 +23,7 @@ pub(super) fn key(class: &Value) -> ClassKey {
 }
 
 /// Returns every Cluster of a class.
-async fn clusters(class: &Value, others: &dyn ObjectReader) -> ApiResult<Vec<Value>> {
+pub(super) async fn clusters(class: &Value, others: &dyn ObjectReader) -> ApiResult<Vec<Value>> {
     let own = key(class);
     // Clusters in other namespaces can use a class.
     let mut found = others.all(GROUP, "clusters", "").await?;

@@ -33,6 +33,13 @@ impl Contract {
     }
 }
 
+/// Returns the field of a control plane object with the reference to the template of its Machines. `api_version` is that of the
+/// object.
+pub(in crate::cluster_topology) fn machine_template_field(api_version: &str) -> String {
+    let path = format!("{}/infrastructureRef", Contract::of(api_version).machine);
+    path.trim_start_matches('/').replace('/', ".")
+}
+
 /// Returns the control plane object.
 pub(super) fn object(
     cluster: &Cluster,

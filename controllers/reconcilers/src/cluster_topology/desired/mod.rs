@@ -8,13 +8,14 @@ use apiserver_types::{Cluster, MachineDeploymentClass, MachineDeploymentTopology
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-pub(super) use control_plane::put;
+pub(super) use control_plane::{machine_template_field, put};
 
 use super::blueprint::{Blueprint, Template, WorkerTemplates, groups};
 use super::current::Current;
 use super::metadata::Metadata;
+use super::naming;
+use super::patching::Patched;
 use super::upgrade::Upgrade;
-use super::{naming, patching};
 use crate::ownership;
 
 /// Names and versions of a pass.
@@ -116,16 +117,16 @@ pub(super) fn parts<'a>(
     Ok(Parts { infrastructure, control_plane, control_plane_version, control_plane_machine, groups: parts })
 }
 
-/// Returns the objects that a topology wants.
+/// Returns the objects that a topology wants, from the patched templates.
 ///
 /// # Errors
-/// A patch of the class fails. For people.
+/// A health check is on without a definition. For people.
 pub(super) fn desired(
     cluster: &Cluster,
     blueprint: &Blueprint,
     parts: &Parts<'_>,
+    patched: &Patched,
 ) -> Result<Desired, String> {
-    let patched = patching::patch(cluster, blueprint, parts)?;
     let machine = patched.control_plane_machine.as_ref().zip(parts.control_plane_machine.as_ref());
     let machine = machine.map(|(template, name)| copy(template, cluster, name, None));
     let mut groups = Vec::with_capacity(parts.groups.len());
@@ -135,7 +136,7 @@ pub(super) fn desired(
     }
     Ok(Desired {
         infrastructure: infrastructure(cluster, &patched.infrastructure, &parts.infrastructure),
-        control_plane: control_plane::object(cluster, blueprint, &patched, parts),
+        control_plane: control_plane::object(cluster, blueprint, patched, parts),
         control_plane_machine: machine,
         control_plane_check: health_checks::of_control_plane(cluster, blueprint, &parts.control_plane)?,
         groups,

@@ -4,7 +4,9 @@ use apiserver_types::{ClusterClass, ClusterClassSpec};
 use kube::api::ApiResource;
 use serde_json::{Value, json};
 
+use super::super::patching::patch;
 use super::super::upgrade;
+use super::super::upgrade::plan::Source;
 use super::*;
 use crate::CLUSTER_NAME_LABEL;
 use crate::cluster_topology::{DEPLOYMENT, OWNED};
@@ -89,9 +91,9 @@ fn cluster(topology: &Value) -> Cluster {
 fn made(topology: &Value, version: &str) -> Result<Desired, String> {
     let (cluster, blueprint) = (cluster(topology), blueprint(version));
     let current = Current::default();
-    let upgrade = upgrade::decide(&cluster, &[], None, &current.groups(&cluster))?;
+    let upgrade = upgrade::decide(&cluster, Source::Listed(&[]), None, &current.groups(&cluster))?;
     let parts = parts(&cluster, &blueprint, &current, &upgrade)?;
-    desired(&cluster, &blueprint, &parts)
+    desired(&cluster, &blueprint, &parts, &patch(&cluster, &blueprint, &parts)?)
 }
 
 fn topology(control_plane: &Value, group: Value) -> Value {
@@ -190,7 +192,7 @@ fn patches_leave_the_fields_that_the_topology_owns_as_the_template_has_them() {
     );
     put(&mut blueprint.control_plane.object, "/spec/template/spec/rollout/after", Some(json!("template")));
     let add = |path: &str, value: Value| json!({"op": "add", "path": format!("/spec/template/spec/{path}"), "value": value});
-    let patch = json!([{"name": "one", "definitions": [{
+    let patches = json!([{"name": "one", "definitions": [{
         "selector": {
             "apiVersion": "controlplane.cluster.x-k8s.io/v1beta2", "kind": "KubeadmControlPlaneTemplate",
             "matchResources": {"controlPlane": true},
@@ -203,12 +205,13 @@ fn patches_leave_the_fields_that_the_topology_owns_as_the_template_has_them() {
             add("kubeadmConfigSpec/x", json!(2)),
         ],
     }]}]);
-    blueprint.class.spec.patches = serde_json::from_value(patch).unwrap();
+    blueprint.class.spec.patches = serde_json::from_value(patches).unwrap();
     let cluster = cluster(&topology(&json!({}), json!({})));
     let current = Current::default();
-    let upgrade = upgrade::decide(&cluster, &[], None, &current.groups(&cluster)).unwrap();
+    let upgrade = upgrade::decide(&cluster, Source::Listed(&[]), None, &current.groups(&cluster)).unwrap();
     let parts = parts(&cluster, &blueprint, &current, &upgrade).unwrap();
-    let spec = desired(&cluster, &blueprint, &parts).unwrap().control_plane["spec"].take();
+    let patched = patch(&cluster, &blueprint, &parts).unwrap();
+    let spec = desired(&cluster, &blueprint, &parts, &patched).unwrap().control_plane["spec"].take();
     let labels = json!({"of": "machines", "from": "class", CLUSTER_NAME_LABEL: "c", OWNED: ""});
     assert_eq!(spec["machineTemplate"]["metadata"], json!({ "labels": labels }));
     assert_eq!(spec["machineTemplate"]["spec"]["readinessGates"], gates);

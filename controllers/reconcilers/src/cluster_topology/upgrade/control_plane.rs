@@ -68,7 +68,11 @@ pub(in crate::cluster_topology) fn decide(
     if workers_upgrading || hooks.blocks(Hook::AfterWorkersUpgrade) || !is_pending {
         return kept;
     }
-    if hooks.blocks(Hook::BeforeClusterUpgrade) || hooks.blocks(Hook::BeforeControlPlaneUpgrade) {
+    if hooks.blocks(Hook::BeforeClusterUpgrade) {
+        return kept;
+    }
+    hooks.begin_upgrade();
+    if hooks.blocks(Hook::BeforeControlPlaneUpgrade) {
         return kept;
     }
     let Some(version) = plan.control_plane.first().cloned() else { return kept };

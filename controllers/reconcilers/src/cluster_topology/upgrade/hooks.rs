@@ -1,53 +1,60 @@
-//! Hooks: points at which annotations of a Cluster hold up its creation, its upgrade or its deletion.
+//! Hooks: points at which annotations of a Cluster and extension servers hold up its creation, its upgrade or its deletion.
+//! Pure.
+//!
+//! Servers are called between two decisions. A hook whose servers have not answered yet is due, and a decision does not go
+//! past it. The decision after the answer does.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use apiserver_types::Cluster;
+pub(in crate::cluster_topology) use controllers_extensions::Hook;
 use kube::ResourceExt;
 
 /// Annotation of a Cluster with the hooks that are to come, sorted and separated by commas. Upstream's.
 pub(in crate::cluster_topology) const PENDING_HOOKS: &str = "runtime.cluster.x-k8s.io/pending-hooks";
 
-/// Point in the life of a Cluster. Upstream's names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::cluster_topology) enum Hook {
-    BeforeClusterCreate,
-    BeforeClusterUpgrade,
-    BeforeControlPlaneUpgrade,
-    AfterControlPlaneUpgrade,
-    BeforeWorkersUpgrade,
-    AfterWorkersUpgrade,
-    AfterClusterUpgrade,
-    BeforeClusterDelete,
+/// Hooks of one step of an upgrade that are due only after it has begun.
+const OF_A_STEP: [Hook; 3] =
+    [Hook::AfterControlPlaneUpgrade, Hook::BeforeWorkersUpgrade, Hook::AfterWorkersUpgrade];
+
+/// Returns the prefix of the annotations that block a hook. Upstream has that of `before-upgrade`.
+const fn prefix(hook: Hook) -> Option<&'static str> {
+    Some(match hook {
+        Hook::BeforeClusterCreate => "before-create.hook.cluster.cluster.x-k8s.io/",
+        Hook::BeforeClusterUpgrade => "before-upgrade.hook.cluster.cluster.x-k8s.io/",
+        Hook::BeforeControlPlaneUpgrade => "before-control-plane.hook.cluster.cluster.x-k8s.io/",
+        Hook::AfterControlPlaneUpgrade => "after-control-plane.hook.cluster.cluster.x-k8s.io/",
+        Hook::BeforeWorkersUpgrade => "before-workers.hook.cluster.cluster.x-k8s.io/",
+        Hook::AfterWorkersUpgrade => "after-workers.hook.cluster.cluster.x-k8s.io/",
+        Hook::AfterClusterUpgrade => "after-upgrade.hook.cluster.cluster.x-k8s.io/",
+        Hook::BeforeClusterDelete => "before-delete.hook.cluster.cluster.x-k8s.io/",
+        _ => return None,
+    })
 }
 
-/// Hooks that are due only after a step of an upgrade has begun.
-const AFTER_A_BEGIN: [Hook; 4] = [
-    Hook::AfterControlPlaneUpgrade,
-    Hook::BeforeWorkersUpgrade,
-    Hook::AfterWorkersUpgrade,
-    Hook::AfterClusterUpgrade,
-];
+/// Returns true if a hook is due only while it is pending.
+fn follows_a_begin(hook: Hook) -> bool {
+    OF_A_STEP.contains(&hook)
+        || matches!(hook, Hook::AfterClusterUpgrade | Hook::AfterControlPlaneInitialized)
+}
 
-impl Hook {
-    /// Returns the prefix of the annotations that block the hook. Upstream has that of `before-upgrade`.
-    const fn prefix(self) -> &'static str {
-        match self {
-            Self::BeforeClusterCreate => "before-create.hook.cluster.cluster.x-k8s.io/",
-            Self::BeforeClusterUpgrade => "before-upgrade.hook.cluster.cluster.x-k8s.io/",
-            Self::BeforeControlPlaneUpgrade => "before-control-plane.hook.cluster.cluster.x-k8s.io/",
-            Self::AfterControlPlaneUpgrade => "after-control-plane.hook.cluster.cluster.x-k8s.io/",
-            Self::BeforeWorkersUpgrade => "before-workers.hook.cluster.cluster.x-k8s.io/",
-            Self::AfterWorkersUpgrade => "after-workers.hook.cluster.cluster.x-k8s.io/",
-            Self::AfterClusterUpgrade => "after-upgrade.hook.cluster.cluster.x-k8s.io/",
-            Self::BeforeClusterDelete => "before-delete.hook.cluster.cluster.x-k8s.io/",
-        }
-    }
+/// Answer of the servers of a hook.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::cluster_topology) enum Answer {
+    /// They hold nothing up.
+    Agreed,
+    /// One of them holds the Cluster up: the message, and the time until the next call.
+    Waits(String, Duration),
+}
 
-    /// Returns the name in conditions and in the annotation.
-    pub(in crate::cluster_topology) fn name(self) -> String {
-        format!("{self:?}")
-    }
+/// Extension servers in a pass.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::cluster_topology) struct Servers {
+    /// Hooks with handlers.
+    pub hooks: BTreeSet<Hook>,
+    /// Answers that are known in this pass.
+    pub answers: BTreeMap<Hook, Answer>,
 }
 
 /// Hooks of a pass.
@@ -56,104 +63,180 @@ pub(in crate::cluster_topology) struct Hooks {
     annotations: Vec<String>,
     /// Names in the annotation of pending hooks. Names of others stay.
     pending: BTreeSet<String>,
-    /// Hooks that hold up this pass, with the reason.
+    /// Names of hooks that become pending by what begins in this pass.
+    begun: BTreeSet<String>,
+    servers: Servers,
+    /// Hooks that hold up this pass, with the reason; an empty one if the server has given none.
     pub blocking: Vec<(Hook, String)>,
+    /// Time until the next call of a server that holds up this pass.
+    retry: Option<Duration>,
+    due: Option<Hook>,
 }
 
 impl Hooks {
-    /// Reads the annotations of a Cluster.
+    /// Reads the annotations of a Cluster. No servers are known.
     pub(in crate::cluster_topology) fn of(cluster: &Cluster) -> Self {
+        Self::with(cluster, Servers::default())
+    }
+
+    /// Reads the annotations of a Cluster that has these servers.
+    pub(in crate::cluster_topology) fn with(cluster: &Cluster, servers: Servers) -> Self {
         let pending = cluster.annotations().get(PENDING_HOOKS).map(String::as_str).unwrap_or_default();
         Self {
             annotations: cluster.annotations().keys().cloned().collect(),
             pending: pending.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect(),
-            blocking: Vec::new(),
+            servers,
+            ..Self::default()
         }
     }
 
-    /// Returns true if a hook blocks, and notes it. A hook that does not block is no longer pending.
+    /// Returns true if a hook blocks, and notes it. A hook that does not block is no longer pending. While a hook is due, all
+    /// block: nothing may begin, and nothing ends.
     pub(in crate::cluster_topology) fn blocks(&mut self, hook: Hook) -> bool {
-        if AFTER_A_BEGIN.contains(&hook) && !self.pending.contains(&hook.name()) {
+        if follows_a_begin(hook) && !self.is_pending(hook) {
             return false;
         }
-        let found = self.annotations.iter().filter(|key| key.starts_with(hook.prefix()));
-        let found: Vec<&str> = found.map(String::as_str).collect();
-        let message = match found.as_slice() {
-            [] => {
-                self.pending.remove(&hook.name());
-                return false;
-            }
-            [one] => format!("annotation [{one}] is set"),
-            several => format!("annotations [{}] are set", several.join(", ")),
+        if self.due.is_some() {
+            return true;
+        }
+        let blocks = match self.annotated(hook) {
+            Some(message) => self.note(hook, message),
+            None => self.is_served(hook) && self.waits_for_servers(hook),
         };
+        if !blocks {
+            self.pending.remove(&hook.name());
+            self.begun.remove(&hook.name());
+        }
+        blocks
+    }
+
+    /// Returns the hook whose servers are to be called before the next decision.
+    pub(in crate::cluster_topology) const fn due(&self) -> Option<Hook> {
+        self.due
+    }
+
+    /// Returns true if no hook blocks.
+    pub(in crate::cluster_topology) const fn is_free(&self) -> bool {
+        self.blocking.is_empty() && self.due.is_none()
+    }
+
+    /// Returns the time until the next call of a server that blocks; `None` if no server does.
+    pub(in crate::cluster_topology) const fn retry(&self) -> Option<Duration> {
+        self.retry
+    }
+
+    /// Reports whether a hook is to come.
+    pub(in crate::cluster_topology) fn is_pending(&self, hook: Hook) -> bool {
+        self.pending.contains(&hook.name()) || self.begun.contains(&hook.name())
+    }
+
+    /// Returns the reason for which annotations block a hook.
+    fn annotated(&self, hook: Hook) -> Option<String> {
+        let prefix = prefix(hook)?;
+        let found: Vec<&str> =
+            self.annotations.iter().filter(|key| key.starts_with(prefix)).map(String::as_str).collect();
+        match found.as_slice() {
+            [] => None,
+            [one] => Some(format!("annotation {one} is set")),
+            several => Some(format!("annotations {} are set", several.join(", "))),
+        }
+    }
+
+    /// Returns true if the servers of a hook count in this pass. Those that agreed to an upgrade are not called for its begin
+    /// again.
+    fn is_served(&self, hook: Hook) -> bool {
+        let has_begun = hook == Hook::BeforeClusterUpgrade && self.is_pending(Hook::AfterClusterUpgrade);
+        self.servers.hooks.contains(&hook) && !has_begun
+    }
+
+    /// Returns true if the servers of a hook block it, or have not answered.
+    fn waits_for_servers(&mut self, hook: Hook) -> bool {
+        match self.servers.answers.get(&hook).cloned() {
+            Some(Answer::Agreed) => false,
+            Some(Answer::Waits(message, rest)) => {
+                self.retry = Some(self.retry.map_or(rest, |known| known.min(rest)));
+                self.note(hook, message)
+            }
+            None => {
+                self.due = Some(hook);
+                true
+            }
+        }
+    }
+
+    /// Notes that a hook blocks. Returns true.
+    fn note(&mut self, hook: Hook, message: String) -> bool {
         if !self.blocking.iter().any(|(known, _)| *known == hook) {
             self.blocking.push((hook, message));
         }
         true
     }
 
+    /// Marks the hook that follows the creation of the objects, if it has servers. Without them, a Cluster has no such
+    /// annotation, as upstream without its feature gate for servers.
+    pub(in crate::cluster_topology) fn begin_creation(&mut self) {
+        let hook = Hook::AfterControlPlaneInitialized;
+        if self.servers.hooks.contains(&hook) {
+            self.begun.insert(hook.name());
+        }
+    }
+
+    /// Marks the end of an upgrade to whose begin servers have agreed. They are not called for it again.
+    pub(in crate::cluster_topology) fn begin_upgrade(&mut self) {
+        if self.servers.answers.get(&Hook::BeforeClusterUpgrade) == Some(&Answer::Agreed) {
+            self.pending.insert(Hook::AfterClusterUpgrade.name());
+        }
+    }
+
     /// Marks the hooks that follow the begin of a step of an upgrade.
     pub(in crate::cluster_topology) fn begin_step(&mut self, with_workers: bool) {
         let workers: &[Hook] = &[Hook::BeforeWorkersUpgrade, Hook::AfterWorkersUpgrade];
         let always = [Hook::AfterControlPlaneUpgrade, Hook::AfterClusterUpgrade];
-        self.pending.extend(always.iter().map(|hook| hook.name()));
+        self.begun.extend(always.iter().map(|hook| hook.name()));
         if with_workers {
-            self.pending.extend(workers.iter().map(|hook| hook.name()));
+            self.begun.extend(workers.iter().map(|hook| hook.name()));
+        }
+    }
+
+    /// Removes the marks of a step that was announced, and did not begin.
+    pub(in crate::cluster_topology) fn forget_step(&mut self) {
+        for hook in OF_A_STEP {
+            self.pending.remove(&hook.name());
+        }
+    }
+
+    /// Removes the marks of workers that do not take part in a step, if they have not begun with it.
+    pub(in crate::cluster_topology) fn forget_workers(&mut self) {
+        if self.pending.remove(&Hook::BeforeWorkersUpgrade.name()) {
+            self.pending.remove(&Hook::AfterWorkersUpgrade.name());
         }
     }
 
     /// Returns the value of the annotation; `None` if it is to be removed.
     pub(in crate::cluster_topology) fn pending(&self) -> Option<String> {
-        let names: Vec<&str> = self.pending.iter().map(String::as_str).collect();
-        (!names.is_empty()).then(|| names.join(","))
+        joined(self.pending.union(&self.begun))
+    }
+
+    /// Returns the value of the annotation before anything begins: hooks that do not block any more are left out.
+    pub(in crate::cluster_topology) fn pending_before(&self) -> Option<String> {
+        joined(self.pending.iter())
     }
 
     /// Returns the blocking hooks as in a condition.
     pub(in crate::cluster_topology) fn text(&self) -> String {
-        let lines = self.blocking.iter().map(|(hook, message)| format!("{}: {message}", hook.name()));
-        lines.collect::<Vec<_>>().join("; ")
+        let line = |(hook, message): &(Hook, String)| match message.is_empty() {
+            true => hook.name(),
+            false => format!("{hook}: {message}"),
+        };
+        self.blocking.iter().map(line).collect::<Vec<_>>().join("; ")
     }
+}
+
+fn joined<'a>(names: impl Iterator<Item = &'a String>) -> Option<String> {
+    let names: Vec<&str> = names.map(String::as_str).collect();
+    (!names.is_empty()).then(|| names.join(","))
 }
 
 #[cfg(test)]
-mod tests {
-    use apiserver_types::ClusterSpec;
-
-    use super::*;
-
-    fn hooks(annotations: &[(&str, &str)]) -> Hooks {
-        let mut cluster = Cluster::new("c", ClusterSpec::default());
-        for (key, value) in annotations {
-            cluster.annotations_mut().insert((*key).to_owned(), (*value).to_owned());
-        }
-        Hooks::of(&cluster)
-    }
-
-    #[test]
-    fn a_hook_before_something_blocks_while_its_annotations_exist() {
-        let mut free = hooks(&[]);
-        assert!(!free.blocks(Hook::BeforeClusterUpgrade));
-        let one = "before-upgrade.hook.cluster.cluster.x-k8s.io/backup";
-        let mut held = hooks(&[(one, "")]);
-        assert!(held.blocks(Hook::BeforeClusterUpgrade) && held.blocks(Hook::BeforeClusterUpgrade));
-        assert_eq!(held.text(), format!("BeforeClusterUpgrade: annotation [{one}] is set"));
-        let other = "before-upgrade.hook.cluster.cluster.x-k8s.io/check";
-        let mut twice = hooks(&[(one, ""), (other, "")]);
-        assert!(twice.blocks(Hook::BeforeClusterUpgrade));
-        assert_eq!(twice.text(), format!("BeforeClusterUpgrade: annotations [{one}, {other}] are set"));
-    }
-
-    #[test]
-    fn a_hook_after_something_blocks_only_once_it_is_pending() {
-        let annotation = "after-control-plane.hook.cluster.cluster.x-k8s.io/check";
-        let mut before = hooks(&[(annotation, "")]);
-        assert!(!before.blocks(Hook::AfterControlPlaneUpgrade), "no step has begun");
-        before.begin_step(true);
-        let all = "AfterClusterUpgrade,AfterControlPlaneUpgrade,AfterWorkersUpgrade,BeforeWorkersUpgrade";
-        assert_eq!(before.pending().as_deref(), Some(all));
-        assert!(before.blocks(Hook::AfterControlPlaneUpgrade));
-        let mut passed = hooks(&[(PENDING_HOOKS, "AfterControlPlaneUpgrade,Other")]);
-        assert!(!passed.blocks(Hook::AfterControlPlaneUpgrade));
-        assert_eq!(passed.pending().as_deref(), Some("Other"), "of another controller");
-    }
-}
+#[path = "hooks_tests.rs"]
+mod tests;

@@ -9,8 +9,9 @@ pub(super) mod workers;
 use apiserver_types::Cluster;
 use kube::ResourceExt;
 
+use super::UPGRADE_STEP;
 use hooks::{Hook, Hooks};
-use plan::{Plan, Versions};
+use plan::{Plan, Source, Versions};
 
 /// Annotation of a Cluster with the number of worker groups that are upgraded at the same time.
 const CONCURRENCY: &str = "topology.cluster.x-k8s.io/upgrade-concurrency";
@@ -31,109 +32,109 @@ impl Upgrade {
         is_under_way.then_some(self.control_plane.version.as_str())
     }
 
+    /// Returns the lowest version of the workers that exist.
+    pub(super) fn lowest_workers(&self) -> Option<&str> {
+        let existing = self.workers.iter().filter(|it| !it.object.is_empty());
+        let versions = existing.map(|it| it.version.as_str());
+        versions.min_by_key(|version| crate::machine_versions::parse(version))
+    }
+
     /// Returns the decision on a worker group.
     pub(super) fn group(&self, topology_name: &str) -> Option<&workers::Decision> {
         self.workers.iter().find(|it| it.topology_name == topology_name)
     }
 }
 
-/// Decides on the versions of all parts of a Cluster. `listed` are the versions of its class.
+/// Decides on the versions of all parts of a Cluster, as if no server had a hook.
 ///
 /// # Errors
 /// There is no plan for the upgrade. For people.
 pub(super) fn decide(
     cluster: &Cluster,
-    listed: &[String],
+    source: Source<'_>,
+    current: Option<&control_plane::State>,
+    groups: &[workers::Group],
+) -> Result<Upgrade, String> {
+    decide_with(Hooks::of(cluster), cluster, source, current, groups)
+}
+
+/// Decides on a pass over a topology: on the hooks of its creation, and on the versions. If a hook is due, the decision goes up
+/// to it.
+///
+/// # Errors
+/// As of `decide`.
+pub(super) fn decide_topology(
+    mut hooks: Hooks,
+    cluster: &Cluster,
+    source: Source<'_>,
+    current: Option<&control_plane::State>,
+    groups: &[workers::Group],
+) -> Result<Upgrade, String> {
+    if cluster.spec.infrastructure_ref.is_none() && cluster.spec.control_plane_ref.is_none() {
+        if !hooks.blocks(Hook::BeforeClusterCreate) {
+            hooks.begin_creation();
+        }
+    } else if is_initialized(cluster) {
+        hooks.blocks(Hook::AfterControlPlaneInitialized);
+    }
+    decide_with(hooks, cluster, source, current, groups)
+}
+
+/// Reports whether the control plane was reachable once.
+fn is_initialized(cluster: &Cluster) -> bool {
+    let initialization = cluster.status.as_ref().and_then(|status| status.initialization.as_ref());
+    initialization.and_then(|it| it.control_plane_initialized) == Some(true)
+}
+
+/// Returns the versions from which a plan leads to that of the topology.
+pub(super) fn versions<'a>(
+    cluster: &'a Cluster,
+    current: &'a control_plane::State,
+    groups: &'a [workers::Group],
+) -> Versions<'a> {
+    let lowest = groups.iter().filter_map(|group| group.version.as_deref());
+    Versions {
+        control_plane: &current.version,
+        workers: lowest.min_by_key(|version| crate::machine_versions::parse(version)),
+        target: cluster.spec.topology.as_ref().map(|it| it.version.as_str()).unwrap_or_default(),
+    }
+}
+
+/// Decides on the versions of all parts with these hooks.
+fn decide_with(
+    mut hooks: Hooks,
+    cluster: &Cluster,
+    source: Source<'_>,
     current: Option<&control_plane::State>,
     groups: &[workers::Group],
 ) -> Result<Upgrade, String> {
     let target = cluster.spec.topology.as_ref().map(|it| it.version.as_str()).unwrap_or_default();
-    let mut hooks = Hooks::of(cluster);
-    let lowest = groups.iter().filter_map(|group| group.version.as_deref());
-    let lowest = lowest.min_by_key(|version| crate::machine_versions::parse(version));
     let plan = match current {
-        Some(current) => {
-            let versions = Versions { control_plane: &current.version, workers: lowest, target };
-            plan::plan(versions, listed)?
-        }
+        Some(current) => plan::plan(versions(cluster, current, groups), source)?,
         None => Plan::default(),
     };
+    let announced = cluster.annotations().get(UPGRADE_STEP);
+    if current.is_some_and(|current| announced.is_some_and(|step| *step != current.version)) {
+        // A crash came before the control plane got the version.
+        hooks.forget_step();
+    }
+    if plan.workers.is_empty() {
+        hooks.forget_workers();
+    }
     let upgrading = groups.iter().any(|group| group.is_upgrading);
     let control_plane = control_plane::decide(current, target, &plan, upgrading, &mut hooks);
     let concurrency = cluster.annotations().get(CONCURRENCY).and_then(|text| text.parse().ok());
     let concurrency = concurrency.unwrap_or(1);
     let workers = workers::decide(groups, target, &plan, &control_plane, concurrency, &mut hooks);
     let is_settled = |it: &workers::Decision| matches!(it.progress, workers::Progress::Done);
-    if control_plane.is_stable() && current.is_some() && workers.iter().all(is_settled) {
-        // Without a blocking annotation, the hook is over.
-        hooks.blocks(Hook::AfterWorkersUpgrade);
-        if hooks.blocking.is_empty() {
-            hooks.blocks(Hook::AfterClusterUpgrade);
-        }
+    let is_done = control_plane.is_stable() && current.is_some() && workers.iter().all(is_settled);
+    // A hook that does not block is over.
+    if is_done && hooks.is_free() && !hooks.blocks(Hook::AfterWorkersUpgrade) {
+        hooks.blocks(Hook::AfterClusterUpgrade);
     }
     Ok(Upgrade { plan, control_plane, workers, hooks })
 }
 
 #[cfg(test)]
-mod tests {
-    use apiserver_types::{ClusterSpec, Topology};
-
-    use super::*;
-
-    #[test]
-    fn the_upgrade_ends_only_after_the_hooks_of_its_workers() {
-        let topology = Topology { version: "v1.34.0".to_owned(), ..Topology::default() };
-        let spec = ClusterSpec { topology: Some(topology), ..ClusterSpec::default() };
-        let mut cluster = Cluster::new("c", spec);
-        let names = "AfterClusterUpgrade,AfterWorkersUpgrade";
-        cluster.annotations_mut().insert(hooks::PENDING_HOOKS.to_owned(), names.to_owned());
-        let annotation = "after-workers.hook.cluster.cluster.x-k8s.io/x";
-        cluster.annotations_mut().insert(annotation.to_owned(), String::new());
-        let state = control_plane::State { version: "v1.34.0".to_owned(), ..Default::default() };
-        let held = decide(&cluster, &[], Some(&state), &[]).unwrap();
-        assert_eq!(held.hooks.pending().as_deref(), Some(names));
-        cluster.annotations_mut().remove(annotation);
-        let ended = decide(&cluster, &[], Some(&state), &[]).unwrap();
-        assert_eq!(ended.hooks.pending(), None);
-    }
-
-    /// Two steps of a chain, played to their end.
-    #[test]
-    fn a_chain_of_four_minors_lets_the_workers_stop_once_before_the_end() {
-        let topology = Topology { version: "v1.34.0".to_owned(), ..Topology::default() };
-        let spec = ClusterSpec { topology: Some(topology), ..ClusterSpec::default() };
-        let mut cluster = Cluster::new("c", spec);
-        let listed: Vec<String> = (30..35).map(|minor| format!("v1.{minor}.0")).collect();
-        let (mut version, mut workers) = ("v1.30.0".to_owned(), "v1.30.0".to_owned());
-        let mut log = Vec::new();
-        for _ in 0..20 {
-            let state = control_plane::State { version: version.clone(), ..Default::default() };
-            let group = workers::Group {
-                topology_name: "a".to_owned(),
-                version: Some(workers.clone()),
-                ..workers::Group::default()
-            };
-            let found = decide(&cluster, &listed, Some(&state), &[group]).unwrap();
-            let pending = found.hooks.pending().unwrap_or_default();
-            cluster.annotations_mut().insert(hooks::PENDING_HOOKS.to_owned(), pending);
-            if found.control_plane.version != version {
-                log.push(format!("control plane {}", found.control_plane.version));
-                version = found.control_plane.version;
-            }
-            if found.workers[0].version != workers {
-                log.push(format!("workers {}", found.workers[0].version));
-                workers.clone_from(&found.workers[0].version);
-            }
-        }
-        let expected = [
-            "control plane v1.31.0",
-            "control plane v1.32.0",
-            "control plane v1.33.0",
-            "workers v1.33.0",
-            "control plane v1.34.0",
-            "workers v1.34.0",
-        ];
-        assert_eq!(log, expected);
-        assert_eq!(cluster.annotations()[hooks::PENDING_HOOKS], "", "no hook is left");
-    }
-}
+#[path = "upgrade_tests.rs"]
+mod tests;

@@ -3,7 +3,9 @@
 use apiserver_types::Cluster;
 use kube::ResourceExt;
 
+use super::super::UPGRADE_STEP;
 use super::hooks::PENDING_HOOKS;
+use super::plan::Source;
 use super::{Upgrade, control_plane, decide, workers};
 
 /// Most passes. Each one but the last gives an object its next version.
@@ -39,14 +41,14 @@ impl Order {
 /// There is no plan for the upgrade. For people.
 pub(in crate::cluster_topology) fn order(
     cluster: &Cluster,
-    listed: &[String],
+    source: Source<'_>,
     control_plane: Option<control_plane::State>,
     groups: Vec<workers::Group>,
 ) -> Result<Order, String> {
     let mut model = Model { cluster: cluster.clone(), control_plane, groups };
     let mut order = Order::default();
     for _ in 0..MOST_PASSES {
-        let upgrade = decide(&model.cluster, listed, model.control_plane.as_ref(), &model.groups)?;
+        let upgrade = decide(&model.cluster, source, model.control_plane.as_ref(), &model.groups)?;
         let has_changed = model.advance(&upgrade, &mut order.steps);
         order.passes.push(upgrade);
         if !has_changed {
@@ -83,9 +85,13 @@ impl Model {
             group.version = Some(version);
         }
         let annotations = self.cluster.annotations_mut();
-        match upgrade.hooks.pending() {
-            Some(pending) => drop(annotations.insert(PENDING_HOOKS.to_owned(), pending)),
-            None => drop(annotations.remove(PENDING_HOOKS)),
+        let written =
+            [(PENDING_HOOKS, upgrade.hooks.pending()), (UPGRADE_STEP, upgrade.step().map(str::to_owned))];
+        for (key, value) in written {
+            match value {
+                Some(value) => drop(annotations.insert(key.to_owned(), value)),
+                None => drop(annotations.remove(key)),
+            }
         }
         *self != before
     }
@@ -117,7 +123,7 @@ mod tests {
         let listed: Vec<String> = (30..36).map(|minor| format!("v1.{minor}.0")).collect();
         let state =
             |version: &str| control_plane::State { version: version.to_owned(), ..Default::default() };
-        order(cluster, &listed, from.map(state), groups.to_vec()).unwrap()
+        order(cluster, Source::Listed(&listed), from.map(state), groups.to_vec()).unwrap()
     }
 
     fn shown(order: &Order) -> Vec<String> {
@@ -139,11 +145,11 @@ mod tests {
         let held = |key: &str| found(&cluster("v1.32.0", Some(key)), Some("v1.31.0"), &groups);
         let order = held("before-upgrade.hook.cluster.cluster.x-k8s.io/x");
         assert_eq!(shown(&order), [""; 0]);
-        assert!(order.passes[0].hooks.text().starts_with("BeforeClusterUpgrade: annotation ["));
+        assert!(order.passes[0].hooks.text().starts_with("BeforeClusterUpgrade: annotation "));
         let order = held("before-workers.hook.cluster.cluster.x-k8s.io/x");
         assert_eq!(shown(&order), ["plane v1.32.0"]);
         let last = order.passes.last().unwrap();
-        assert!(last.hooks.text().starts_with("BeforeWorkersUpgrade: annotation ["));
+        assert!(last.hooks.text().starts_with("BeforeWorkersUpgrade: annotation "));
         let deferred = [workers::Group { defers: true, ..group("a", Some("v1.31.0")) }, group("b", None)];
         let order = found(&cluster("v1.32.0", None), Some("v1.31.0"), &deferred);
         assert_eq!(shown(&order), ["plane v1.32.0"]);
