@@ -11,8 +11,7 @@ use kube::ResourceExt;
 
 use crate::CONTROL_PLANE_LABEL;
 use crate::aggregate::{NAMES, Source, Target, aggregate, list_names, plural};
-use crate::machine_labels::UPDATING;
-use crate::protection;
+use crate::{in_place, protection};
 
 /// Time after which a deletion is reported as slow. Unit: minutes. Upstream's.
 pub(crate) const SLOW_DELETION_MINUTES: u64 = 15;
@@ -98,7 +97,7 @@ pub(crate) fn until_slow(machine: &Machine, now: Timestamp) -> Option<Duration> 
 
 /// Returns true if a condition of a Machine is True. It does not count while the Machine is updated in place.
 pub(crate) fn counts(machine: &Machine, kind: &str) -> bool {
-    machine.condition(kind).is_some_and(Condition::holds) && !machine.annotations().contains_key(UPDATING)
+    machine.condition(kind).is_some_and(Condition::holds) && !in_place::is_updating(machine)
 }
 
 /// Returns true if a health check found a Machine unhealthy.

@@ -54,6 +54,46 @@ where
     policy(owner).or_else(|| outside_window(owner, cluster, now))
 }
 
+/// Part that updates in place by extension servers have in the rollouts of an owner of Machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InPlace {
+    /// None: Machines are replaced, or stay because the policy cannot be used.
+    Never,
+    /// Machines that no server can update are replaced. Upstream's rollout.
+    Preferred,
+    /// Machines that no server can update stay.
+    Only,
+}
+
+/// Returns the part of updates in place by the policy of rollouts.
+pub(crate) fn in_place<K>(owner: &K) -> InPlace
+where
+    K: Resource<DynamicType = ()>,
+{
+    let Some(text) = owner.annotations().get(ROLLOUT_POLICY) else { return InPlace::Preferred };
+    match rollout_policy(text) {
+        Some(RolloutPolicy::InPlaceThenReplace) => InPlace::Preferred,
+        Some(RolloutPolicy::InPlaceOnly) => InPlace::Only,
+        Some(RolloutPolicy::Replace) | None => InPlace::Never,
+    }
+}
+
+/// Returns the hold of updates in place: as of a rollout, but a policy that allows only these is no hold.
+pub(crate) fn hold_in_place<K>(owner: &K, cluster: Option<&Cluster>, now: Timestamp) -> Option<Hold>
+where
+    K: Resource<DynamicType = ()>,
+{
+    match in_place(owner) {
+        InPlace::Only => outside_window(owner, cluster, now),
+        InPlace::Never | InPlace::Preferred => hold(owner, cluster, now),
+    }
+}
+
+/// Returns a hold with this text. `wait` is the time until the next look; `None`: a person has to act.
+pub(crate) fn blocked(message: String, wait: Option<Duration>) -> Hold {
+    Hold { reason: BLOCKED, message, wait }
+}
+
 /// Returns the hold by the policy of rollouts. A value that cannot be used is read as `InPlaceOnly`.
 fn policy<K>(owner: &K) -> Option<Hold>
 where
@@ -185,6 +225,32 @@ mod tests {
             found.text("Rolling out 1 not up-to-date replicas", &["* Version a, b required".to_owned()]);
         assert!(text.starts_with("Rolling out 1 not up-to-date replicas is blocked: Annotation"), "{text}");
         assert!(text.ends_with("\n* Version a, b required"), "{text}");
+    }
+
+    #[test]
+    fn the_policy_says_whether_servers_update_machines_and_a_window_holds_that_too() {
+        let policy = |value: Option<&str>| {
+            let mut deployment = MachineDeployment::new("md", MachineDeploymentSpec::default());
+            let value = value.map(|value| (ROLLOUT_POLICY.to_owned(), value.to_owned()));
+            deployment.annotations_mut().extend(value);
+            deployment
+        };
+        let (open, closed) = ("* * * * * 1h UTC", "0 2 * * sun 4h UTC");
+        for (value, expected, is_held) in [
+            (None, InPlace::Preferred, false),
+            (Some("InPlaceThenReplace"), InPlace::Preferred, false),
+            (Some("InPlaceOnly"), InPlace::Only, false),
+            (Some("Replace"), InPlace::Never, false),
+            (Some("inplaceonly"), InPlace::Never, true),
+        ] {
+            let mut deployment = policy(value);
+            assert_eq!(in_place(&deployment), expected, "{value:?}");
+            for (window, is_held) in [(open, is_held), (closed, true)] {
+                deployment.annotations_mut().insert(MAINTENANCE_WINDOW.to_owned(), window.to_owned());
+                let found = hold_in_place(&deployment, None, NOW.parse().unwrap());
+                assert_eq!(found.is_some(), is_held, "{value:?} {window}");
+            }
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
+use crate::machine_labels::UPDATING;
 use crate::{CLUSTER_NAME_LABEL, names, ownership};
 
 /// Annotation with the name of the template that an object was made from.
@@ -196,6 +197,44 @@ pub(crate) async fn apply_clone(
     apply_metadata(&api, &made, &labels, &annotations, metadata_manager).await
 }
 
+/// Makes an object from a template, by server-side apply, with all labels and annotations of one field manager.
+///
+/// # Errors
+/// A conflict if an object has the name, or the template does not exist, its kind is not served, or the API's own failure.
+pub(crate) async fn apply_new(
+    context: &ControllerContext,
+    wish: &Clone<'_>,
+    manager: &str,
+) -> Result<DynamicObject, ReconcileError> {
+    let template = required(context, wish).await?;
+    let (api, resource) = api(context, wish.namespace, &wish.template.api_group, kind_of(wish.template))?;
+    let mut object = made(&template, &resource, wish);
+    object.metadata.resource_version = Some(NEW_OBJECT.to_owned());
+    let params = PatchParams::apply(manager).force();
+    Ok(api.patch(wish.name, &params, &Patch::Apply(&object)).await?)
+}
+
+/// Brings an object with this uid up to date with a template, by server-side apply, and marks it as being updated in place.
+/// The labels and annotations of the wish stay as they are, apart from those that name the template. What others set stays,
+/// too. With `is_dry`, nothing is stored.
+///
+/// # Errors
+/// A conflict if the object was deleted since, or the template does not exist, its kind is not served, or the API's own
+/// failure.
+pub(crate) async fn apply_update(
+    context: &ControllerContext,
+    wish: &Clone<'_>,
+    uid: Option<String>,
+    manager: &str,
+    is_dry: bool,
+) -> Result<DynamicObject, ReconcileError> {
+    let template = required(context, wish).await?;
+    let (api, resource) = api(context, wish.namespace, &wish.template.api_group, kind_of(wish.template))?;
+    let object = updated(&template, &resource, wish, uid);
+    let params = PatchParams { dry_run: is_dry, ..PatchParams::apply(manager).force() };
+    Ok(api.patch(wish.name, &params, &Patch::Apply(&object)).await?)
+}
+
 /// Applies labels and annotations to an object. Those that `manager` applied before and that are no longer there are
 /// removed; those of others stay.
 ///
@@ -283,6 +322,27 @@ fn made(template: &DynamicObject, resource: &ApiResource, wish: &Clone<'_>) -> D
     object
 }
 
+/// Returns what a template and a wish say of an existing object that is updated in place.
+fn updated(
+    template: &DynamicObject,
+    resource: &ApiResource,
+    wish: &Clone<'_>,
+    uid: Option<String>,
+) -> DynamicObject {
+    let mut object = made(template, resource, wish);
+    let (_, annotations) = without_those_of_the_template(&mut object, wish);
+    let origin = annotations.into_iter().filter(|(key, _)| ORIGIN.contains(&key.as_str()));
+    object.annotations_mut().extend(origin);
+    // An object of a later revision would keep the number.
+    let revision = object.annotations_mut().entry(CLONED_FROM_REVISION.to_owned());
+    revision.or_insert_with(|| FIRST_REVISION.to_string());
+    object.annotations_mut().insert(UPDATING.to_owned(), String::new());
+    // With the uid, so that an object that was deleted since is not made anew. Its owners stay.
+    object.metadata.uid = uid;
+    object.metadata.owner_references = None;
+    object
+}
+
 /// Takes the labels and annotations out of an object that are not from its template, and returns them.
 fn without_those_of_the_template(
     object: &mut DynamicObject,
@@ -351,6 +411,37 @@ mod tests {
             annotations.keys().collect::<Vec<_>>(),
             [CLONED_FROM_REVISION, CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME, "of-machine"]
         );
+    }
+
+    #[test]
+    fn an_object_that_is_updated_in_place_gets_spec_origin_and_mark_and_keeps_labels_and_owners() {
+        let reference = ContractVersionedObjectReference {
+            api_group: "bootstrap.cluster.x-k8s.io".to_owned(),
+            kind: "KubeadmConfigTemplate".to_owned(),
+            name: "new".to_owned(),
+        };
+        let own = |key: &str| BTreeMap::from([(key.to_owned(), "1".to_owned())]);
+        let wish = Clone {
+            template: &reference,
+            namespace: "n",
+            name: "m",
+            cluster: "c",
+            labels: &own("of-machine"),
+            annotations: &own("of-machine"),
+            owner: OwnerReference::default(),
+            earlier: None,
+        };
+        let mut template = DynamicObject::new("new", &resource("KubeadmConfigTemplate")).within("n");
+        template.data = json!({"spec": {"template": {"spec": {"verbosity": 2}}}});
+        let object = updated(&template, &resource("KubeadmConfig"), &wish, Some("u".to_owned()));
+        assert_eq!(object.data, json!({"spec": {"verbosity": 2}}));
+        assert!(object.labels().is_empty() && object.metadata.owner_references.is_none());
+        assert_eq!((object.name_any().as_str(), object.metadata.uid.as_deref()), ("m", Some("u")));
+        let annotations = json!({
+            CLONED_FROM_NAME: "new", CLONED_FROM_GROUP_KIND: "KubeadmConfigTemplate.bootstrap.cluster.x-k8s.io",
+            CLONED_FROM_REVISION: "1", UPDATING: "",
+        });
+        assert_eq!(json!(object.annotations()), annotations);
     }
 
     #[test]

@@ -9,8 +9,13 @@ use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
 
+use crate::rules::json_fields::annotation;
 use crate::rules::quota_usage;
 use crate::rules::{immutable, used_identities};
+
+/// Annotation of an object that an extension server updates in place. Upstream's name. The owner of the Machine writes it with
+/// the new spec, and the server makes the change in the cloud.
+const UPDATING: &str = "in-place-updates.internal.cluster.x-k8s.io/update-in-progress";
 
 /// Strategy of OpenStackMachine.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +40,9 @@ impl Strategy for OpenStackMachineStrategy {
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         let Some(old) = old else { return validate_new(new) };
+        if annotation(new, UPDATING).is_some() && new.get("spec") != old.get("spec") {
+            return validate_new(new);
+        }
         immutable::spec(new, old, |now, before| {
             for value in [now, before] {
                 // A Machine can get another server.
@@ -122,5 +130,17 @@ mod tests {
         assert_eq!(errors(&old, &zeros), Vec::<String>::new());
         zeros["spec"]["trunk"] = json!(true);
         assert_eq!(errors(&zeros, &old), ["spec"]);
+    }
+
+    #[test]
+    fn an_update_in_place_may_change_all_fields_to_valid_ones() {
+        let old = json!({"metadata": {}, "spec": {"flavor": {"id": "1"}}});
+        let mut new = old.clone();
+        new["spec"]["flavor"]["id"] = json!("2");
+        assert_eq!(errors(&new, &old), ["spec"]);
+        new["metadata"]["annotations"] = json!({UPDATING: ""});
+        assert_eq!(errors(&new, &old), Vec::<String>::new());
+        new["spec"]["ports"] = json!([{"enablePortSecurity": false, "securityGroups": [{}]}]);
+        assert_eq!(errors(&new, &old), ["spec.ports"]);
     }
 }

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use super::FINALIZER;
 use super::decide::{self, Stage, Step};
 use super::deletion::{self, node_name};
+use super::in_place::Updaters;
 use super::node::{NodeObservation, cluster_key};
 use super::node_metadata;
 use super::node_writes::{self, Written};
@@ -39,6 +40,7 @@ pub(super) struct Actor<'a> {
     pub api: &'a Api<Machine>,
     pub attempts: &'a FirstAttempts,
     pub turns: &'a Turns,
+    pub updaters: &'a Updaters,
 }
 
 impl Actor<'_> {
@@ -75,8 +77,20 @@ impl Actor<'_> {
             }
             Step::SetProviderId(id) => self.change(machine, json!({"spec": {"providerID": id}})).await,
             Step::UpdateNode(patch) => self.update_node(machine, observed, patch).await,
+            Step::CallUpdate => self.call_update(machine, observed).await,
+            Step::EndUpdate => self.end_update(machine, observed).await,
             Step::Begin(stage) => self.begin(machine, *stage).await,
             Step::Drain => self.drain(machine, observed).await,
+            Step::ReadServer => {
+                self.read_server(machine, observed).await;
+                Ok(())
+            }
+            Step::TakeOutOfService => self.take_out_of_service(machine, observed).await,
+            Step::ReturnToService(reason) => self.return_to_service(machine, observed, reason).await,
+            Step::DetachVolumes => {
+                self.detach_volumes(machine, observed).await;
+                Ok(())
+            }
             Step::AwaitVolumes => self.await_volumes(machine, observed).await,
             Step::DeleteNode(name) => self.delete_node(machine, observed, name).await,
             Step::DeleteInfrastructure => match &observed.infrastructure {
@@ -103,7 +117,7 @@ impl Actor<'_> {
         self.turns.take(key).ok_or_else(|| ReconcileError::waiting(super::BUSY, message))
     }
 
-    fn namespaced<K>(&self, machine: &Machine) -> Api<K>
+    pub(super) fn namespaced<K>(&self, machine: &Machine) -> Api<K>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
@@ -111,7 +125,11 @@ impl Actor<'_> {
     }
 
     /// Writes a merge patch to the Machine, guarded by its revision.
-    async fn change(&self, machine: &mut Machine, mut change: Value) -> Result<(), ReconcileError> {
+    pub(super) async fn change(
+        &self,
+        machine: &mut Machine,
+        mut change: Value,
+    ) -> Result<(), ReconcileError> {
         change["metadata"]["resourceVersion"] = json!(machine.resource_version());
         let (name, change) = (machine.name_any(), Patch::Merge(&change));
         *machine = self.api.patch(&name, &PatchParams::default(), &change).await?;
@@ -160,7 +178,7 @@ impl Actor<'_> {
         Ok(())
     }
 
-    fn workload(&self, machine: &Machine) -> Result<Client, String> {
+    pub(super) fn workload(&self, machine: &Machine) -> Result<Client, String> {
         self.context.workloads.client(&cluster_key(machine)).map_err(|error| error.to_string())
     }
 
@@ -218,7 +236,6 @@ impl Actor<'_> {
             },
             (Err(error), _) | (_, Err(error)) => Outcome::Failed(error),
         };
-        let outcome = self.fenced(machine, observed, outcome).await;
         let events = &self.context.events;
         match &outcome {
             Outcome::Done if reached(machine, "DrainingSucceeded") => {}
@@ -247,8 +264,16 @@ impl Actor<'_> {
             },
             (Err(error), _) | (_, Err(error)) => Outcome::Failed(error),
         };
+        self.record_volumes(machine, observed, &outcome).await;
+        observed.deletion.volumes = Some(outcome);
+        Ok(())
+    }
+
+    /// Creates the Event about the volumes of the Node.
+    pub(super) async fn record_volumes(&self, machine: &Machine, observed: &Observed, outcome: &Outcome) {
+        let name = node_name(machine, observed).unwrap_or_default();
         let events = &self.context.events;
-        match &outcome {
+        match outcome {
             Outcome::Done if reached(machine, "VolumeDetachSucceeded") => {}
             Outcome::Done => {
                 let message = format!("success waiting for node volumes detaching Machine's node {name:?}");
@@ -260,8 +285,6 @@ impl Actor<'_> {
             }
             Outcome::Waiting(_) => {}
         }
-        observed.deletion.volumes = Some(outcome);
-        Ok(())
     }
 
     /// Deletes the Node, several times if that fails: the address of the API may just move to another server.

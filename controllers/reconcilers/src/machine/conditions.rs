@@ -1,13 +1,13 @@
 //! Conditions of a Machine's bootstrap data, server and deletion.
 
 use apiserver_types::{Condition, ConditionStatus, KubeadmConfig, Machine, OpenStackMachine, Time};
-use kube::ResourceExt;
 
 use super::decide::{Stage, Step};
+use super::in_place::Update;
 use super::observe::{Observed, Outcome, is_bootstrapped};
 use super::time_limits::TimeLimit;
-use super::{deletion, time_limits};
-use crate::machine_labels::UPDATING;
+use super::{deletion, in_place, time_limits};
+use crate::aggregate::one_line;
 use crate::object_refs::{is_of, unknown_kind};
 use crate::{pre_terminate, summary};
 
@@ -89,19 +89,38 @@ fn missing(machine: &Machine, now: &Time) -> Condition {
     Condition::new("InfrastructureReady", ConditionStatus::False, reason, &message, now.clone())
 }
 
-/// Reports whether a Machine is being updated in place: by a MachineOperation, or by what its annotation stands for.
+/// Reports whether a Machine is being updated in place: by a MachineOperation, or by what its annotations stand for.
 pub(super) fn is_updating(machine: &Machine, observed: &Observed) -> bool {
-    observed.update.is_some() || machine.annotations().contains_key(UPDATING)
+    observed.update.is_some() || crate::in_place::is_updating(machine)
+}
+
+/// Returns the failure of an update in place by an extension server. For people, one line.
+pub(super) fn update_failure(machine: &Machine, observed: &Observed) -> Option<String> {
+    let text = match &observed.in_place {
+        Some(Update::Failed(text, _)) => text.clone(),
+        _ => in_place::obstacle(machine, observed)?,
+    };
+    Some(format!("In-place update failed: {}", one_line(&text)))
 }
 
 /// Returns the condition of an update in place.
 pub(super) fn updating(machine: &Machine, observed: &Observed, now: &Time) -> Condition {
-    let progress = observed.update.as_ref().map(|progress| format!(": {progress}")).unwrap_or_default();
-    let (status, reason, message) = match is_updating(machine, observed) {
-        true => (ConditionStatus::True, "InPlaceUpdating", format!("In-place update in progress{progress}")),
-        false => (ConditionStatus::False, "NotUpdating", String::new()),
+    let of = |status, reason: &str, message: &str| {
+        Condition::new("Updating", status, reason, message, now.clone())
     };
-    Condition::new("Updating", status, reason, &message, now.clone())
+    if !is_updating(machine, observed) {
+        return of(ConditionStatus::False, "NotUpdating", "");
+    }
+    if let Some(failure) = update_failure(machine, observed) {
+        return of(ConditionStatus::True, "InPlaceUpdateFailed", &failure);
+    }
+    let of_server = match &observed.in_place {
+        Some(Update::Running(message, _)) if !message.is_empty() => Some(message),
+        _ => None,
+    };
+    let progress = observed.update.as_ref().or(of_server);
+    let progress = progress.map(|progress| format!(": {}", one_line(progress))).unwrap_or_default();
+    of(ConditionStatus::True, "InPlaceUpdating", &format!("In-place update in progress{progress}"))
 }
 
 /// Returns the condition of the deletion: its stage is the reason.
@@ -120,6 +139,10 @@ pub(super) fn deleting(machine: &Machine, observed: &Observed, step: &Step, now:
         }
         Step::Wait(Stage::Drain, outcome) => {
             ("DrainingNode", text("Error draining Node", outcome, &limit(machine, observed, Stage::Drain)))
+        }
+        Step::ReadServer | Step::TakeOutOfService | Step::ReturnToService(_) => {
+            let name = deletion::node_name(machine, observed).unwrap_or_default();
+            ("DrainingNode", format!("Waiting for a change of the taints of Node {name:?}"))
         }
         Step::Wait(stage, outcome) => {
             let attempt = "Error waiting for the Node's volumes to be detached";

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::node::NodeObservation;
 use super::observe::{Observed, Outcome, is_bootstrapped};
-use super::{FINALIZER, WAITING, deletion, ended_pauses, node_metadata};
+use super::{FINALIZER, WAITING, deletion, ended_pauses, in_place, node_metadata};
 use crate::CLUSTER_NAME_LABEL;
 use crate::machine_labels;
 use crate::ownership::{self, Adoption};
@@ -19,6 +19,9 @@ const RESYNC: Duration = Duration::from_mins(5);
 
 /// Interval between two attempts to drain a Node, or to see its volumes detached. Upstream's.
 const DRAIN: Duration = Duration::from_secs(20);
+
+/// Interval between two looks whether Nova has detached the volumes of a server that is off: it takes a few seconds.
+const DETACHMENT: Duration = Duration::from_secs(5);
 
 /// Interval between two attempts to delete a Node. Upstream's.
 const NODE_DELETION: Duration = Duration::from_secs(2);
@@ -57,6 +60,12 @@ pub(super) enum Step {
     SetProviderId(String),
     /// Write labels, annotations and taints of the Node.
     UpdateNode(Value),
+    /// Have an extension server update the Machine in place.
+    CallUpdate,
+    /// Have the server go on with the update after this time.
+    AwaitUpdate(Duration),
+    /// Remove the marks of an update that has ended.
+    EndUpdate,
     /// Nothing is left to do.
     Nothing,
     /// Wait for another system to remove its annotations, which are listed.
@@ -65,6 +74,14 @@ pub(super) enum Step {
     Begin(Stage),
     /// Drain the Node.
     Drain,
+    /// Look whether the server of a Node that does not report is off.
+    ReadServer,
+    /// Taint the Node, whose server is off.
+    TakeOutOfService,
+    /// Remove that taint: the server may run, for this reason.
+    ReturnToService(String),
+    /// Have Nova detach the volumes of the server, which is off.
+    DetachVolumes,
     /// Look whether the volumes of the Node are detached.
     AwaitVolumes,
     /// Wait for a stage of the deletion, which had this outcome.
@@ -97,8 +114,14 @@ impl Step {
                 | Self::SetDataSecret(_)
                 | Self::SetProviderId(_)
                 | Self::UpdateNode(_)
+                | Self::CallUpdate
+                | Self::EndUpdate
                 | Self::Begin(_)
                 | Self::Drain
+                | Self::ReadServer
+                | Self::TakeOutOfService
+                | Self::ReturnToService(_)
+                | Self::DetachVolumes
                 | Self::AwaitVolumes
                 | Self::DeleteNode(_)
         )
@@ -108,7 +131,15 @@ impl Step {
 impl Step {
     /// Reports whether the effect of a step is in the workload cluster.
     pub(super) const fn calls_workload(&self) -> bool {
-        matches!(self, Self::UpdateNode(_) | Self::Drain | Self::AwaitVolumes | Self::DeleteNode(_))
+        matches!(
+            self,
+            Self::UpdateNode(_)
+                | Self::Drain
+                | Self::TakeOutOfService
+                | Self::ReturnToService(_)
+                | Self::AwaitVolumes
+                | Self::DeleteNode(_)
+        )
     }
 }
 
@@ -126,6 +157,7 @@ pub(super) fn next_step(machine: &Machine, observed: &Observed) -> Step {
             .or_else(|| data_secret(machine, observed).map(Step::SetDataSecret))
             .or_else(|| provider_id(machine, observed).map(Step::SetProviderId))
             .or_else(|| node(machine, observed).map(Step::UpdateNode))
+            .or_else(|| in_place::next_step(machine, observed))
             .unwrap_or(Step::Nothing),
     }
 }
@@ -137,7 +169,13 @@ pub(super) fn interval(step: &Step, observed: &Observed) -> Option<Duration> {
     match step {
         Step::Pause | Step::Ignore | Step::Release => None,
         Step::Nothing if complete => Some(RESYNC),
+        Step::Wait(Stage::Volumes, Outcome::Waiting(_)) if deletion::off(observed).is_some() => {
+            Some(DETACHMENT)
+        }
+        Step::AwaitUpdate(wait) => Some((*wait).min(RESYNC)),
         Step::Wait(..) => Some(DRAIN),
+        // The next pass looks whether the server was started.
+        Step::WaitForHook(..) if deletion::off(observed).is_some() => Some(DRAIN),
         Step::WaitForNode(_) => Some(NODE_DELETION),
         _ => Some(WAITING),
     }

@@ -182,6 +182,7 @@ fn deletion(status: &MachineStatus, hooks: &[bool; 2], observed: &Observed) -> V
     }
     if begun.node_drain_start_time.is_some() {
         let state = match &observed.deletion.drain {
+            _ if super::deletion::off(observed).is_some() => Old::True,
             Some(Waiting(_)) => Old::no("Info", "Draining", "Draining the node before deletion"),
             Some(Failed(error)) => Old::no("Warning", "DrainingFailed", error.clone()),
             Some(Done) | None => Old::True,

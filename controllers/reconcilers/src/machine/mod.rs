@@ -7,8 +7,10 @@ mod conditions;
 mod decide;
 mod deletion;
 mod deprecated;
+mod detachment;
 mod ended_pauses;
 mod fence;
+mod in_place;
 mod node;
 mod node_conditions;
 mod node_metadata;
@@ -17,6 +19,7 @@ mod observe;
 mod operations;
 mod ready;
 mod report;
+mod service;
 #[cfg(test)]
 mod tests;
 mod time_limits;
@@ -29,6 +32,7 @@ use std::time::Duration;
 
 use apiserver_types::last_known::LAST_KNOWN_NODE;
 use apiserver_types::{Condition, Machine};
+use controllers_extensions::{READ_HANDLERS, READ_NAMESPACES};
 use controllers_runtime::{
     ControllerContext, ControllerSpec, PolicyRule, ReconcileError, Requeue, Severity, now, write_status,
 };
@@ -37,6 +41,7 @@ use kube::{Api, ResourceExt};
 use act::Actor;
 use decide::Step;
 use ended_pauses::EndedPauses;
+use in_place::Updaters;
 use observe::Observed;
 use operations::Updates;
 use turns::Turns;
@@ -82,6 +87,9 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         },
         PolicyRule::CREDENTIALS,
         PolicyRule { groups: &["capstan.dev"], resources: &["machineoperations"], verbs: PolicyRule::READ },
+        // Those of extension servers that update Machines in place, by the labels of Namespaces.
+        READ_HANDLERS,
+        READ_NAMESPACES,
     ],
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
@@ -107,6 +115,7 @@ pub struct MachineReconciler {
     updates: Arc<Updates>,
     retries: Retries,
     pauses: EndedPauses,
+    updaters: Updaters,
 }
 
 impl MachineReconciler {
@@ -117,8 +126,8 @@ impl MachineReconciler {
 
     /// Creates a reconciler that knows of updates by MachineOperations.
     fn with(context: ControllerContext, updates: Arc<Updates>) -> Self {
-        let (attempts, turns, retries, pauses) = Default::default();
-        Self { context, attempts, turns, updates, retries, pauses }
+        let (attempts, turns, retries, pauses, updaters) = Default::default();
+        Self { context, attempts, turns, updates, retries, pauses, updaters }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -138,13 +147,15 @@ impl MachineReconciler {
             let uid = object.uid().unwrap_or_default();
             self.retries.forget(&uid);
             self.pauses.forget(&uid);
+            self.updaters.forget(object);
             return Ok(None);
         };
         let mut observed = observe::observe(&self.context, &machine).await?;
         observed.update = self.updates.of(&machine);
+        observed.in_place = self.updaters.known(&machine);
         observed.ends_cordon = self.pauses.ended_cordon(&self.context, &machine, &observed).await?;
-        let (attempts, turns) = (&self.attempts, &self.turns);
-        let actor = Actor { context: &self.context, api: &api, attempts, turns };
+        let (attempts, turns, updaters) = (&self.attempts, &self.turns, &self.updaters);
+        let actor = Actor { context: &self.context, api: &api, attempts, turns, updaters };
         let result = actor.work(&mut machine, &mut observed).await;
         if matches!(&result, Ok(Step::Ignore)) || result.as_ref().is_err_and(ReconcileError::is_conflict) {
             return result.map(|_| None);

@@ -12,6 +12,8 @@ use kube::api::ListParams;
 use kube::{Api, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 
+use super::fence::Verdict;
+use super::in_place::Update;
 use super::node::{self, NodeObservation};
 use super::node_metadata;
 use crate::object_refs::is_of;
@@ -38,6 +40,8 @@ pub(super) struct Observed {
     pub deployment: Option<MachineDeployment>,
     /// Progress of the MachineOperation that updates the Machine in place.
     pub update: Option<String>,
+    /// State of the update by an extension server, if the server has said anything about it.
+    pub in_place: Option<Update>,
     pub node: NodeObservation,
     /// Text about a Node with the Machine's name and another provider ID, while none has the right one.
     pub namesake: Option<String>,
@@ -65,6 +69,8 @@ pub(super) struct DeletionObservation {
     pub rules: Vec<MachineDrainRule>,
     /// Outcome of the drain in this pass.
     pub drain: Option<Outcome>,
+    /// Verdict of this pass about the server of a Node that does not report.
+    pub server: Option<Verdict>,
     /// Outcome of the wait for volumes in this pass.
     pub volumes: Option<Outcome>,
     /// Outcome of the deletion of the Node in this pass.

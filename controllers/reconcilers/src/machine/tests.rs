@@ -10,8 +10,10 @@ use apiserver_types::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time as MetaTime};
 use kube::ResourceExt;
+use serde_json::json;
 
 use super::decide::{self, Stage, Step, next_step};
+use super::fence::Verdict;
 use super::node::NodeObservation;
 use super::observe::{DeletionObservation, Observed, Outcome};
 use super::{FINALIZER, deletion};
@@ -205,6 +207,127 @@ fn a_drain_ends_by_its_timeout_by_an_annotation_and_once_the_server_is_being_del
     assert_eq!(deletion::next_step(&excluded, &observed), Step::DeleteInfrastructure);
     observed.infrastructure.as_mut().unwrap().metadata.deletion_timestamp = now();
     assert!(matches!(deletion::next_step(&machine, &observed), Step::WaitForInfrastructure(_)));
+}
+
+/// Node that does not report, or does, with the taint of Capstan or without.
+fn node(ready: &str, tainted: bool) -> NodeObservation {
+    let key = "node.kubernetes.io/out-of-service";
+    let taint = json!({"key": key, "value": "capstan", "effect": "NoExecute"});
+    let taints = if tainted { vec![taint] } else { Vec::new() };
+    let node = json!({
+        "metadata": {"name": "n"}, "spec": {"taints": taints},
+        "status": {"conditions": [{"type": "Ready", "status": ready}]},
+    });
+    NodeObservation::Found(serde_json::from_value(node).unwrap())
+}
+
+fn is_off() -> Option<Verdict> {
+    Some(Verdict::Off("Nova says SHUTOFF".to_owned()))
+}
+
+fn may_run() -> Option<Verdict> {
+    Some(Verdict::Unproved("Nova says ACTIVE".to_owned()))
+}
+
+#[test]
+fn the_server_of_a_silent_node_whose_drain_waits_is_looked_at_then_tainted_then_its_volumes_detached() {
+    let (machine, mut observed) = going();
+    observed.node = node("Unknown", false);
+    assert_eq!(deletion::next_step(&machine, &observed), Step::Drain);
+    for outcome in [Outcome::Waiting("a budget".to_owned()), Outcome::Failed("it is gone".to_owned())] {
+        observed.deletion.drain = Some(outcome);
+        assert_eq!(deletion::next_step(&machine, &observed), Step::ReadServer);
+    }
+    observed.deletion.server = is_off();
+    assert_eq!(deletion::next_step(&machine, &observed), Step::TakeOutOfService);
+    observed.node = node("Unknown", true);
+    assert_eq!(deletion::next_step(&machine, &observed), Step::DetachVolumes);
+    let waiting = Outcome::Waiting("Nova detaches".to_owned());
+    observed.deletion.volumes = Some(waiting.clone());
+    let step = deletion::next_step(&machine, &observed);
+    assert_eq!(step, Step::Wait(Stage::Volumes, waiting));
+    assert!(decide::interval(&step, &observed) < decide::interval(&step, &going().1), "Nova is quick");
+    observed.deletion.volumes = Some(Outcome::Done);
+    assert_eq!(deletion::next_step(&machine, &observed), Step::DeleteInfrastructure);
+    // The next pass looks at the server before anything else.
+    observed.deletion = going().1.deletion;
+    assert_eq!(deletion::next_step(&machine, &observed), Step::ReadServer);
+}
+
+#[test]
+fn a_silent_node_alone_is_neither_tainted_nor_loses_its_volumes() {
+    let (machine, mut observed) = going();
+    observed.node = node("Unknown", false);
+    observed.deletion.drain = Some(Outcome::Waiting("a budget".to_owned()));
+    let unknown = Some(Verdict::Unknown("no connection".to_owned()));
+    for (server, words) in [
+        (may_run(), "nothing proves that its server is off: Nova says ACTIVE"),
+        (unknown, "OpenStack does not say whether its server is off: no connection"),
+    ] {
+        observed.deletion.server = server;
+        let Step::Wait(Stage::Drain, Outcome::Waiting(text)) = deletion::next_step(&machine, &observed)
+        else {
+            panic!("the drain waits")
+        };
+        assert!(text.starts_with("a budget\n") && text.contains(words), "{text}");
+    }
+    observed.deletion.drain = Some(Outcome::Done);
+    assert_eq!(deletion::next_step(&machine, &observed), Step::AwaitVolumes, "its Pods are gone");
+    observed.node = node("True", false);
+    observed.deletion.drain = Some(Outcome::Waiting("a budget".to_owned()));
+    observed.deletion.server = None;
+    let step = deletion::next_step(&machine, &observed);
+    assert!(matches!(step, Step::Wait(Stage::Drain, _)), "a Node that reports is drained as ever: {step:?}");
+}
+
+#[test]
+fn the_taint_goes_as_soon_as_the_server_may_run_whatever_the_deletion_waits_for() {
+    let returned = |machine: &Machine, observed: &Observed| {
+        matches!(deletion::next_step(machine, observed), Step::ReturnToService(_))
+    };
+    let (machine, mut observed) = going();
+    let mut held = machine.clone();
+    held.annotations_mut().insert(HOOK.to_owned(), String::new());
+    let begun = held.status.as_mut().unwrap().deletion.as_mut().unwrap();
+    begun.wait_for_pre_terminate_hook_start_time = Some(Time("1970-01-01T00:00:00Z".to_owned()));
+    for machine in [&machine, &held] {
+        observed.node = node("Unknown", true);
+        observed.deletion.server = None;
+        assert_eq!(deletion::next_step(machine, &observed), Step::ReadServer);
+        observed.deletion.server = may_run();
+        assert!(returned(machine, &observed), "Nova says that it runs");
+        observed.deletion.server = Some(Verdict::Unknown("no connection".to_owned()));
+        assert!(!returned(machine, &observed), "nothing says that it runs");
+        observed.node = node("True", true);
+        observed.deletion.server = None;
+        assert!(returned(machine, &observed), "its kubelet reports");
+    }
+    observed.node = node("Unknown", true);
+    observed.deletion.server = is_off();
+    let hook = Step::WaitForHook(Stage::PreTerminateHook, HOOK.to_owned());
+    assert_eq!(deletion::next_step(&held, &observed), hook);
+    let interval = decide::interval(&hook, &observed);
+    assert!(interval > decide::interval(&hook, &going().1), "each pass asks Nova");
+    // Nothing starts a server that is being deleted, but its Node may still report.
+    observed.infrastructure.as_mut().unwrap().metadata.deletion_timestamp = now();
+    observed.deletion.server = None;
+    assert!(matches!(deletion::next_step(&machine, &observed), Step::WaitForInfrastructure(_)));
+    observed.node = node("True", true);
+    assert!(returned(&machine, &observed));
+}
+
+#[test]
+fn the_taint_does_not_stay_on_the_node_of_a_machine_that_is_not_deleted() {
+    let mut machine = machine();
+    machine.metadata.owner_references = Some(vec![ownership::reference(&cluster(), false)]);
+    machine.labels_mut().extend([label()]);
+    let taints = |ready: &str| {
+        let observed = Observed { cluster: Some(cluster()), node: node(ready, true), ..Observed::default() };
+        let Step::UpdateNode(patch) = next_step(&machine, &observed) else { panic!("it has no labels") };
+        patch.pointer("/spec/taints").cloned()
+    };
+    assert_eq!(taints("True"), Some(json!([])));
+    assert_eq!(taints("Unknown"), None, "nothing says that its server runs");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use apiserver_types::{Condition, ConditionStatus, Machine, Time};
 
-use super::conditions::is_updating;
+use super::conditions::{self, is_updating};
 use super::observe::Observed;
 use crate::machine_deployment::sameness;
 
@@ -18,7 +18,8 @@ pub(super) fn condition(machine: &Machine, observed: &Observed, now: &Time) -> O
     let (status, reason) = match (lines.is_empty(), other_kubelet(machine)) {
         (false, _) => (ConditionStatus::False, "NotUpToDate"),
         (true, _) if is_updating(machine, observed) => {
-            lines.push("In-place update in progress".to_owned());
+            let failure = conditions::update_failure(machine, observed);
+            lines.push(failure.unwrap_or_else(|| "In-place update in progress".to_owned()));
             (ConditionStatus::False, "Updating")
         }
         (true, Some(line)) => {

@@ -15,6 +15,7 @@ use super::desired::{self, Revision};
 use super::observe::{self, Observed};
 use super::progress::Record;
 use super::surge::Surge;
+use super::updaters::Updaters;
 use super::{MANAGER, finalizers_of, revisions, scale_down};
 use crate::applied::Applied;
 use crate::machine_labels::{DEPLOYMENT_NAME, REVISION};
@@ -32,6 +33,7 @@ pub(super) struct Actor<'a> {
     pub applied: &'a Applied,
     pub clock: &'a Clock,
     pub surge: &'a Surge,
+    pub updaters: &'a Updaters,
 }
 
 impl Actor<'_> {
@@ -44,8 +46,11 @@ impl Actor<'_> {
         for _ in 0..STEPS {
             let now = (self.clock)();
             let mut step = decide::next_step(deployment, observed, now);
-            if matches!(step, Step::Roll(_)) && decide::surges(deployment, observed, now) {
-                observed.shortage = self.surge.shortage(self.context, deployment, observed).await;
+            if matches!(step, Step::Roll(_)) {
+                observed.in_place = self.updaters.judge(self.context, deployment, observed, now).await?;
+                if decide::surges(deployment, observed, now) {
+                    observed.shortage = self.surge.shortage(self.context, deployment, observed).await;
+                }
                 step = decide::next_step(deployment, observed, now);
             }
             Box::pin(self.act(&step, deployment, observed, now)).await?;
@@ -279,7 +284,10 @@ impl Actor<'_> {
     ) -> Result<(), ReconcileError> {
         let (name, before) = (set.name_any(), i64::from(set.spec.replicas.unwrap_or_default()));
         let after = roll.replicas.get(&name).copied().unwrap_or(before);
-        let intent = desired::existing_set(deployment, set, after, revision, is_old);
+        let mut intent = desired::existing_set(deployment, set, after, revision, is_old);
+        for (key, value) in roll.marks.get(&name).into_iter().flatten() {
+            intent["metadata"]["annotations"][*key] = json!(value);
+        }
         let key = set.uid().unwrap_or_default();
         if set.metadata.deletion_timestamp.is_some() || self.applied.is_current(&key, &intent, set) {
             return Ok(());

@@ -5,6 +5,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::observe::Observed;
+use crate::aggregate::points_in_one_line;
 use crate::replica_status::{counts, is_deleting};
 
 /// Returns the Machine that has been blocked for the longest time, and its own cause.
@@ -21,7 +22,7 @@ pub(super) fn cause(observed: &Observed, obstacle: Option<&str>, numbers: &str) 
         let message = set.condition("ScalingUp")?.message.clone();
         message
             .contains(" is blocked ")
-            .then(|| format!("MachineSet {}: {}", set.name_any(), one_line(&message)))
+            .then(|| format!("MachineSet {}: {}", set.name_any(), points_in_one_line(&message)))
     };
     let obstacle = obstacle.map(|text| format!("No Machine can be made {text}"));
     let found = obstacle.or_else(|| observed.sets.iter().find_map(of_set));
@@ -39,20 +40,16 @@ fn blocked_since(machine: &Machine) -> Option<Timestamp> {
 /// Returns the end of a sentence about a blocked Machine.
 fn own_cause(machine: &Machine) -> String {
     let text = |it: &Condition| {
-        if it.message.is_empty() { it.reason.clone() } else { one_line(&it.message) }
+        if it.message.is_empty() { it.reason.clone() } else { points_in_one_line(&it.message) }
     };
     if is_deleting(machine) {
         let deleting = machine.condition("Deleting").map(|it| match it.message.is_empty() {
             true => it.reason.clone(),
-            false => format!("{}: {}", it.reason, one_line(&it.message)),
+            false => format!("{}: {}", it.reason, points_in_one_line(&it.message)),
         });
         return format!("is being deleted: {}", deleting.unwrap_or_else(|| "not yet reported".to_owned()));
     }
     let broken = ["Ready", "Available"].into_iter().filter_map(|kind| machine.condition(kind));
     let cause = broken.into_iter().find(|it| !it.holds()).map(text);
     format!("is not available: {}", cause.unwrap_or_else(|| "condition Ready not yet reported".to_owned()))
-}
-
-fn one_line(text: &str) -> String {
-    text.lines().map(|line| line.trim().trim_start_matches("* ")).collect::<Vec<_>>().join("; ")
 }

@@ -8,6 +8,7 @@ use controllers_runtime::paused;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
+use super::in_place::{self, Marks, Moves};
 use super::observe::Observed;
 use super::paused_scaling::{self, Scaled};
 use super::progress::{self, Progress, Record};
@@ -15,13 +16,16 @@ use super::rollout::{self, Limits, Plan, Set};
 use super::{FINALIZER, finalizers_of, held_scaling, hold, sameness, scale_down, surge, template_revisions};
 use crate::machine_labels::{DESIRED_REPLICAS, MAX_REPLICAS};
 use crate::replica_counts::scaled;
-use crate::{CLUSTER_NAME_LABEL, finalizers, ownership, topology_templates};
+use crate::{CLUSTER_NAME_LABEL, finalizers, ownership, rollout_gate, topology_templates};
 
 /// Interval of a MachineDeployment that waits for nothing. Upstream's full resync; watches report all changes sooner.
 const RESYNC: Duration = Duration::from_mins(10);
 
 /// Interval of a MachineDeployment whose templates do not exist: templates are not watched.
 const MISSING: Duration = Duration::from_secs(15);
+
+/// Interval of a rollout in which an extension server decides: ExtensionConfigs are not watched.
+const JUDGED: Duration = Duration::from_mins(1);
 
 /// Key in a plan of the set that does not exist yet. No object has this name.
 pub(super) const TO_BE_CREATED: &str = "";
@@ -68,6 +72,8 @@ pub(super) struct Roll {
     pub new: Option<String>,
     /// Numbers of the sets that change.
     pub replicas: Plan,
+    /// Marks of the sets about moves of Machines.
+    pub marks: Marks,
 }
 
 impl Step {
@@ -196,50 +202,91 @@ pub(super) fn roll(deployment: &MachineDeployment, observed: &Observed, now: Tim
     rolled(deployment, observed, now, is_short)
 }
 
-/// Plans the next numbers of all sets. If the project `is_short` of room, a rollout in progress makes no surplus
-/// Machines.
+/// Plans the next numbers of all sets, and acknowledges moves. If the project `is_short` of room, a rollout in progress makes
+/// no surplus Machines.
 fn rolled(deployment: &MachineDeployment, observed: &Observed, now: Timestamp, is_short: bool) -> Roll {
+    let moves = Moves::of(observed);
+    let mut roll = planned(deployment, observed, &moves, (now, is_short));
+    moves.acknowledge(observed, &mut roll);
+    roll
+}
+
+fn planned(
+    deployment: &MachineDeployment,
+    observed: &Observed,
+    moves: &Moves,
+    (now, is_short): (Timestamp, bool),
+) -> Roll {
     let limits = limits(deployment);
     let known = sameness::find_new(deployment, &observed.sets, now);
     if deployment.spec.paused == Some(true) {
-        return paused_roll(deployment, observed, known, limits);
+        return paused_roll(deployment, observed, moves, (known, limits));
     }
     let old =
         observed.sets.iter().filter(|set| known.is_none_or(|new| new.metadata.name != set.metadata.name));
-    let old: Vec<Set> = old.map(numbers).collect();
+    let old: Vec<Set> = old.map(|set| moves.numbers(set)).collect();
     let new = match known {
-        Some(new) => numbers(new),
+        Some(new) => moves.numbers(new),
         None => Set { name: TO_BE_CREATED.to_owned(), desired: 0, existing: 0, available: 0 },
     };
-    if known.is_none() && !(observed.missing.is_empty() && observed.unusable.is_empty()) {
-        // Without its templates, a new set could create nothing, and the old Machines must stay.
-        return Roll::default();
-    }
-    if known.is_some_and(|new| scale_down::held(deployment, observed, new, now).is_some()) {
-        return Roll { new: Some(new.name), ..Roll::default() };
-    }
-    if hold::hold(deployment, observed, now).is_some() {
-        let new = known.map(|_| new);
-        return Roll { replicas: held_scaling::plan(limits, new.as_ref(), &old), new: new.map(|it| it.name) };
+    if let Some(roll) = waiting(deployment, observed, moves, (known, &new, &old), now) {
+        return roll;
     }
     let marked = known.map_or((0, false), |new| {
         (scale_down::marked(deployment, observed, new), scale_down::is_pending(observed, new))
     });
-    let plan = if is_on_delete(deployment) { rollout::on_delete } else { rollout::rolling_update };
-    let limits = if is_short { Limits { surge: 0, ..limits } } else { limits };
-    let name = Some(new.name.clone());
-    Roll { replicas: scale_down::plan(plan, limits, new, &old, marked), new: name }
+    let is_only = || rollout_gate::in_place(deployment) == rollout_gate::InPlace::Only;
+    let has_no_surge = is_short || (observed.in_place.is_served && is_only());
+    let limits = if has_no_surge { Limits { surge: 0, ..limits } } else { limits };
+    let updates = known.filter(|_| !observed.in_place.accepted.is_empty());
+    let updates = updates.map(|new| in_place::updates(observed, new));
+    let planner = |limits: Limits, new: &Set, old: &[Set]| match updates {
+        _ if is_on_delete(deployment) => rollout::on_delete(limits, new, old),
+        Some(updates) => rollout::rolling_update_in_place(limits, new, old, updates),
+        None => rollout::rolling_update(limits, new, old),
+    };
+    let (name, marks) = (new.name.clone(), in_place::marks(&observed.in_place, &new.name));
+    Roll { replicas: scale_down::plan(planner, limits, new, &old, marked), new: Some(name), marks }
+}
+
+/// Plans the numbers of a rollout that waits; `None` if it goes on. Its sets keep their marks.
+fn waiting(
+    deployment: &MachineDeployment,
+    observed: &Observed,
+    moves: &Moves,
+    (known, new, old): (Option<&MachineSet>, &Set, &[Set]),
+    now: Timestamp,
+) -> Option<Roll> {
+    let roll = |new: Option<&Set>, replicas: Plan| {
+        let marks = in_place::present_marks(observed);
+        Some(Roll { new: new.map(|it| it.name.clone()), replicas, marks })
+    };
+    if known.is_none() && !(observed.missing.is_empty() && observed.unusable.is_empty()) {
+        // Without its templates, a new set could create nothing, and the old Machines must stay.
+        return roll(None, Plan::new());
+    }
+    if known.is_some_and(|new| scale_down::held(deployment, observed, new, now).is_some()) {
+        return roll(Some(new), Plan::new());
+    }
+    if hold::hold(deployment, observed, now).is_some() {
+        let existing = known.map(|_| new);
+        let whole: Vec<Set> = old.iter().map(|set| moves.with_leaving(observed, set)).collect();
+        let replicas = held_scaling::plan(limits(deployment), existing, &whole);
+        return roll(existing, replicas).map(|roll| moves.without_moves_of_surplus(observed, roll));
+    }
+    // The server is called with the new set, and before old Machines go.
+    if known.is_none() && observed.in_place.is_served { roll(Some(new), Plan::new()) } else { None }
 }
 
 fn paused_roll(
     deployment: &MachineDeployment,
     observed: &Observed,
-    new: Option<&MachineSet>,
-    limits: Limits,
+    moves: &Moves,
+    (new, limits): (Option<&MachineSet>, Limits),
 ) -> Roll {
     let number = |set: &MachineSet, key: &str| set.annotations().get(key).and_then(|text| text.parse().ok());
     let sets = observed.sets.iter().map(|set| Scaled {
-        set: numbers(set),
+        set: moves.with_leaving(observed, &moves.numbers(set)),
         created: set.metadata.creation_timestamp.as_ref().map(|created| created.0),
         desired: number(set, DESIRED_REPLICAS),
         most: number(set, MAX_REPLICAS),
@@ -247,7 +294,8 @@ fn paused_roll(
     let existing = deployment.status.as_ref().and_then(|it| it.replicas).map(i64::from).unwrap_or_default();
     let (sets, new) = (sets.collect::<Vec<_>>(), new.map(ResourceExt::name_any));
     let rolls = !is_on_delete(deployment);
-    Roll { replicas: paused_scaling::plan(limits, &sets, new.as_deref(), rolls, existing), new }
+    let replicas = paused_scaling::plan(limits, &sets, new.as_deref(), rolls, existing);
+    moves.without_moves_of_surplus(observed, Roll { replicas, new, marks: in_place::present_marks(observed) })
 }
 
 /// Returns the old sets without Machines, if the rollout is complete.
@@ -302,7 +350,8 @@ pub(super) fn interval(
     let new = sameness::find_new(deployment, &observed.sets, now);
     let scaling = new.and_then(|new| scale_down::wait(deployment, observed, new, now));
     let short = observed.shortage.as_ref().map(|_| surge::AGE);
-    let wait = wait.into_iter().chain(deadline).chain(held).chain(scaling).chain(short).min();
+    let judged = observed.in_place.is_judged.then_some(JUDGED);
+    let wait = wait.into_iter().chain(deadline).chain(held).chain(scaling).chain(short).chain(judged).min();
     Some(wait.map_or(RESYNC, |wait| wait.saturating_add(Duration::from_secs(1)).min(RESYNC)))
 }
 

@@ -54,7 +54,7 @@ fn observed(sets: Vec<MachineSet>) -> Observed {
 
 fn rolls(new: Option<&str>, replicas: &[(&str, i64)]) -> Step {
     let replicas = replicas.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect();
-    Step::Roll(Roll { new: new.map(str::to_owned), replicas })
+    Step::Roll(Roll { new: new.map(str::to_owned), replicas, ..Roll::default() })
 }
 
 #[test]

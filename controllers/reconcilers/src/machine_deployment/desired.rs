@@ -10,8 +10,8 @@ use apiserver_types::rollout_settings::{
     REMEDIATION_MIN_HEALTHY_PERIOD, REMEDIATION_RETRY_PERIOD, ROLLOUT_POLICY,
 };
 use apiserver_types::{
-    BOOTSTRAP_REVISION, INFRASTRUCTURE_REVISION, LabelSelector, MachineDeployment, MachineSet, PIN_REVISIONS,
-    TemplateMeta,
+    BOOTSTRAP_REVISION, CHANGED_AT, INFRASTRUCTURE_REVISION, LabelSelector, MachineDeployment, MachineSet,
+    PIN_REVISIONS, TemplateMeta,
 };
 use kube::ResourceExt;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ use crate::machine_set::spread;
 use crate::{CLUSTER_NAME_LABEL, generated_names, ownership};
 
 /// Annotations of a MachineDeployment that are not copied: they describe this object, or change with each write.
-const NOT_COPIED: [&str; 20] = [
+const NOT_COPIED: [&str; 21] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     "cluster.x-k8s.io/conversion-data",
     REVISION,
@@ -48,6 +48,7 @@ const NOT_COPIED: [&str; 20] = [
     REMEDIATION_MIN_HEALTHY_PERIOD,
     SPREAD_FAILURE_DOMAINS,
     MAINTENANCE_WINDOW,
+    CHANGED_AT,
 ];
 
 /// Revisions of the template: of the set that has it now, and those that this set had before.

@@ -8,6 +8,7 @@ mod decide;
 mod desired;
 mod held_scaling;
 mod hold;
+mod in_place;
 mod observe;
 mod paused_scaling;
 mod plan;
@@ -20,12 +21,14 @@ pub(crate) mod sameness;
 mod scale_down;
 mod surge;
 mod template_revisions;
+mod updaters;
 mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::MachineDeployment;
+use controllers_extensions::{READ_HANDLERS, READ_NAMESPACES};
 use controllers_runtime::{
     ControllerContext, ControllerSpec, PolicyRule, ReconcileError, Requeue, Severity, paused, write_status,
 };
@@ -40,6 +43,7 @@ use decide::Step;
 use observe::Observed;
 pub(crate) use plan::plan;
 use surge::Surge;
+use updaters::Updaters;
 
 /// Specification of this controller.
 pub const CONTROLLER: ControllerSpec = ControllerSpec {
@@ -68,7 +72,9 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
         },
         // Credentials of the cloud, whose quotas decide on a surplus Machine. They are not watched.
         PolicyRule::SECRETS,
-        PolicyRule { groups: &[""], resources: &["namespaces"], verbs: &["get"] },
+        // Their labels decide on the use of identities, and on calls of extension servers.
+        READ_NAMESPACES,
+        READ_HANDLERS,
     ],
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
@@ -93,6 +99,7 @@ pub struct MachineDeploymentReconciler {
     applied: Applied,
     clock: Clock,
     surge: Surge,
+    updaters: Updaters,
 }
 
 impl std::fmt::Debug for MachineDeploymentReconciler {
@@ -109,7 +116,8 @@ impl MachineDeploymentReconciler {
 
     /// Creates a reconciler whose deadlines end by this clock.
     pub fn with_clock(context: ControllerContext, clock: Arc<dyn Fn() -> Timestamp + Send + Sync>) -> Self {
-        Self { context, applied: Applied::default(), clock, surge: Surge::default() }
+        let (applied, surge, updaters) = Default::default();
+        Self { context, applied, clock, surge, updaters }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -123,7 +131,10 @@ impl MachineDeploymentReconciler {
     async fn pass(&self, object: &MachineDeployment) -> Result<Option<Duration>, ReconcileError> {
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<MachineDeployment> = Api::namespaced(self.context.client.clone(), &namespace);
-        let Some(mut deployment) = api.get_opt(&object.name_any()).await? else { return Ok(None) };
+        let Some(mut deployment) = api.get_opt(&object.name_any()).await? else {
+            self.updaters.forget(&object.uid().unwrap_or_default());
+            return Ok(None);
+        };
         let mut observed = observe::observe(&self.context, &deployment).await?;
         if observed.cluster.is_none() && deployment.metadata.deletion_timestamp.is_none() {
             let message = format!("Cluster {} does not exist", deployment.spec.cluster_name);
@@ -132,8 +143,9 @@ impl MachineDeploymentReconciler {
             return Err(ReconcileError::waiting("ClusterNotFound", message));
         }
         let sets = Api::namespaced(self.context.client.clone(), &namespace);
-        let (context, applied, clock, surge) = (&self.context, &self.applied, &self.clock, &self.surge);
-        let actor = Actor { context, api: &api, sets, applied, clock, surge };
+        let (context, applied, clock) = (&self.context, &self.applied, &self.clock);
+        let (surge, updaters) = (&self.surge, &self.updaters);
+        let actor = Actor { context, api: &api, sets, applied, clock, surge, updaters };
         let result = actor.work(&mut deployment, &mut observed).await;
         if matches!(&result, Ok(Step::Ignore)) || result.as_ref().is_err_and(ReconcileError::is_conflict) {
             return result.map(|_| None);

@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DynamicObject, ListParams};
 use kube::{Api, ResourceExt};
 
+use super::in_place::InPlace;
 use super::template_revisions::Template;
 use crate::templates::{self, Missing};
 use crate::{kept_revisions, ownership, selectors};
@@ -32,6 +33,8 @@ pub(super) struct Observed {
     pub unusable: Vec<String>,
     /// Why the project has no room for a surplus Machine. The rollout can do without.
     pub shortage: Option<String>,
+    /// Judgement on updates in place.
+    pub in_place: InPlace,
     /// The sets have the planned numbers and the present metadata and settings.
     pub rolled: bool,
 }

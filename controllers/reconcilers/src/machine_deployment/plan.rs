@@ -92,6 +92,7 @@ fn planned(
     let obstacles = obstacles.chain(drains).collect();
     let foreseen = observed.shortage.take();
     observed.shortage = short.or(foreseen);
+    super::in_place::settle(&mut observed);
     let before = observed.clone();
     let open = rollout_gate::without_window(changed.clone());
     observed.cluster = observed.cluster.map(rollout_gate::without_window);

@@ -161,10 +161,13 @@ fn rolling_out(deployment: &MachineDeployment, observed: &Observed, now: &Now) -
     }
     // The Machines may not report their differences yet.
     let held = hold.iter().flat_map(|_| hold::differences(deployment, observed, now.instant));
+    // Why Machines are replaced, although an extension server updates others in place.
+    let refusals = observed.in_place.refusals.iter().filter(|_| hold.is_none());
     let lines: BTreeSet<(bool, String)> = outdated
         .iter()
         .flat_map(|condition| condition.message.lines().map(str::to_owned))
         .chain(held.map(|line| format!("* {line}")))
+        .chain(refusals.map(|line| format!("* Not made in place: {line}")))
         .map(|line| (!line.starts_with("* Version"), line))
         .collect();
     let lines: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();

@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 
 use apiserver_types::{
-    AnyObject, MachineDeployment, MachineDeploymentRevision, MachineDeploymentRevisionSpec, MachineSet,
-    TEMPLATE_DIGESTS, TEMPLATE_REVISION, Time, template_revision,
+    AnyObject, CHANGE_CAUSE, CHANGED_BY, MachineDeployment, MachineDeploymentRevision,
+    MachineDeploymentRevisionSpec, MachineSet, TEMPLATE_DIGESTS, TEMPLATE_REVISION, Time, template_revision,
 };
 use controllers_runtime::{ControllerContext, ReconcileError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -24,12 +24,6 @@ const LIMIT: &str = "capstan.dev/revision-history-limit";
 
 /// Number of revisions to keep, if the MachineDeployment does not say.
 const DEFAULT_LIMIT: usize = 10;
-
-/// Annotation with the reason of a change. kubectl's name.
-const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
-
-/// Annotation with the user who made a change by a verb.
-const CHANGED_BY: &str = "capstan.dev/changed-by";
 
 /// Field manager of the verbs.
 const SERVER: &str = "capstan";

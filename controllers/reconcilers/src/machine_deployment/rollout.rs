@@ -28,6 +28,15 @@ pub(super) struct Limits {
     pub unavailable: i64,
 }
 
+/// State of the updates in place of Machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Updates {
+    /// Machines of the present set that are up to date.
+    pub up_to_date: i64,
+    /// A Machine is being updated in place.
+    pub in_progress: bool,
+}
+
 /// Planned number of Machines by MachineSet. One that is not in the plan stays as it is.
 pub(super) type Plan = BTreeMap<String, i64>;
 
@@ -36,6 +45,17 @@ pub(super) fn rolling_update(limits: Limits, new: &Set, old: &[Set]) -> Plan {
     let mut plan = Plan::new();
     grow(limits, new, old, &mut plan);
     shrink(limits, new, old, &mut plan);
+    unblock(new, old, &mut plan);
+    plan
+}
+
+/// Plans a step of a rolling update in which Machines of old sets are updated in place where they would be deleted. They take
+/// the place of surplus Machines, of which there is one at most: without it, nothing could go on.
+pub(super) fn rolling_update_in_place(limits: Limits, new: &Set, old: &[Set], updates: Updates) -> Plan {
+    let mut plan = Plan::new();
+    grow(limits, new, old, &mut plan);
+    shrink(limits, new, old, &mut plan);
+    spare_surge(limits, new, old, updates, &mut plan);
     unblock(new, old, &mut plan);
     plan
 }
@@ -112,6 +132,34 @@ fn shrink(limits: Limits, new: &Set, old: &[Set], plan: &mut Plan) {
             }
         }
     }
+}
+
+/// Takes the surplus Machines out of the growth of the new set. One stays if nothing else goes on.
+fn spare_surge(limits: Limits, new: &Set, old: &[Set], updates: Updates, plan: &mut Plan) {
+    let more = planned(plan, new) - new.desired;
+    let total: i64 = all(new, old).map(|set| planned(plan, set).max(set.existing)).sum();
+    let surplus = more.min(total - limits.replicas);
+    if more <= 0 || surplus <= 0 {
+        return;
+    }
+    let kept = match more - surplus {
+        0 if !is_moving(new, old, updates, plan) => 1,
+        kept => kept,
+    };
+    if kept > 0 {
+        plan.insert(new.name.clone(), new.desired + kept);
+    } else {
+        plan.remove(&new.name);
+    }
+}
+
+/// Returns true if the rollout goes on without another Machine: sets change their numbers, or a Machine is updated, or it has
+/// yet to become available after that.
+fn is_moving(new: &Set, old: &[Set], updates: Updates, plan: &Plan) -> bool {
+    let shrinks = |set: &Set| set.desired < set.existing || planned(plan, set) < set.desired;
+    updates.in_progress
+        || [new.existing, new.available, updates.up_to_date].iter().any(|number| *number != new.desired)
+        || old.iter().any(shrinks)
 }
 
 /// Returns how many Machines of an old set may go. The set chooses which, so its available Machines are assumed to go

@@ -59,6 +59,39 @@ fn a_rolling_update_stays_within_its_limits() {
     check(rolling_update, ROLLING);
 }
 
+/// Case, limits, old set, new set, Machines that are up to date in it, whether one is being updated, and planned sets.
+type InPlaceRow = (&'static str, Numbers, Numbers, Numbers, i64, bool, &'static [(&'static str, i64)]);
+
+const IN_PLACE: &[InPlaceRow] = &[
+    ("one surplus Machine begins", (3, 1, 0), (3, 3, 3), (0, 0, 0), 0, false, &[("new", 1)]),
+    ("also if several are allowed", (6, 10, 0), (6, 6, 6), (0, 0, 0), 0, false, &[("new", 1)]),
+    ("it boots", (3, 1, 0), (3, 3, 3), (1, 1, 0), 0, false, &[]),
+    ("an old one moves", (3, 1, 0), (3, 3, 3), (1, 1, 1), 1, false, &[("0", 2)]),
+    ("it is being updated", (3, 1, 0), (2, 2, 2), (2, 2, 1), 1, true, &[]),
+    ("the next one moves", (3, 1, 0), (2, 2, 2), (2, 2, 2), 2, false, &[("0", 1)]),
+    ("without a surplus Machine", (3, 0, 1), (3, 3, 3), (0, 0, 0), 0, false, &[("0", 2)]),
+    ("one after the other", (3, 0, 1), (2, 2, 2), (1, 1, 0), 0, true, &[]),
+    ("a failed one stays unavailable", (3, 0, 1), (2, 2, 2), (1, 1, 0), 1, true, &[]),
+    ("the surplus is spared", (6, 3, 1), (6, 6, 6), (0, 0, 0), 0, false, &[("0", 5)]),
+    ("and stays spared", (6, 3, 1), (5, 5, 5), (1, 1, 0), 0, true, &[]),
+    ("not yet available again", (6, 3, 0), (3, 3, 3), (3, 3, 2), 3, false, &[]),
+    ("not up to date yet", (6, 3, 0), (3, 3, 3), (3, 3, 3), 2, false, &[]),
+    ("more replicas", (6, 3, 0), (3, 3, 3), (1, 1, 1), 1, false, &[("new", 3)]),
+    // Cluster API 1.14.0 took this growth for a surplus, and waited for the update. Later releases do not.
+    ("one Machine is missing during an update", (3, 10, 0), (1, 1, 1), (1, 1, 0), 0, true, &[("new", 2)]),
+];
+
+#[test]
+fn updates_in_place_come_before_surplus_machines() {
+    for (case, (replicas, surge, unavailable), old, new, up_to_date, in_progress, expected) in IN_PLACE {
+        let limits = Limits { replicas: *replicas, surge: *surge, unavailable: *unavailable };
+        let updates = Updates { up_to_date: *up_to_date, in_progress: *in_progress };
+        let plan = rolling_update_in_place(limits, &set("new", *new), &[set("0", *old)], updates);
+        let expected: Plan = expected.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect();
+        assert_eq!(plan, expected, "{case}");
+    }
+}
+
 #[test]
 fn with_on_delete_a_machine_that_a_user_deletes_is_replaced_in_the_new_set() {
     check(on_delete, ON_DELETE);

@@ -15,9 +15,6 @@ use crate::aggregate::{NAMES, list_names, plural};
 use crate::machine_labels::{DELETE_FIRST, DESIRED_REPLICAS};
 use crate::replica_status::{SLOW_DELETION_MINUTES, is_deleting, until_slow};
 
-/// Planner of the numbers of all sets.
-pub(super) type Planner = fn(Limits, &Set, &[Set]) -> Plan;
-
 /// Returns the number of Machines before a scale-down that waits, because a rollout is in progress and a Machine is being
 /// deleted. `new` is the set with the present template. A scale-down to 0 never waits: all Machines go. Nothing waits for
 /// a slow deletion, which may never end.
@@ -85,10 +82,10 @@ fn marked_machines(observed: &Observed, set: &MachineSet) -> usize {
     observed.machines.iter().filter(is_marked).count()
 }
 
-/// Plans the numbers of all sets. The present one has `marked` Machines less. If there are any, or if `is_pending`, it
-/// does not grow.
+/// Plans the numbers of all sets by a `planner`. The present one has `marked` Machines less. If there are any, or if
+/// `is_pending`, it does not grow.
 pub(super) fn plan(
-    planner: Planner,
+    planner: impl FnOnce(Limits, &Set, &[Set]) -> Plan,
     limits: Limits,
     new: Set,
     old: &[Set],

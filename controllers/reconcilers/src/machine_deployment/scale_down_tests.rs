@@ -60,7 +60,7 @@ fn rollout(machines: Vec<Machine>) -> Observed {
 }
 
 fn planned(deployment: &MachineDeployment, observed: &Observed) -> Vec<(String, i64)> {
-    let Roll { new, replicas } = roll(deployment, observed, Timestamp::UNIX_EPOCH);
+    let Roll { new, replicas, .. } = roll(deployment, observed, Timestamp::UNIX_EPOCH);
     assert_eq!(new.as_deref(), Some("new"));
     replicas.into_iter().collect()
 }

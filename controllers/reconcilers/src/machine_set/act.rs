@@ -65,6 +65,8 @@ impl Actor<'_> {
                 observed.synced = true;
                 Ok(())
             }
+            Step::BeginUpdates(names) => self.begin_updates(set, observed, names).await,
+            Step::Move(plan) => self.move_machines(set, observed, plan).await,
             Step::Sweep => self.sweep(set, observed).await,
             Step::Create(count) => {
                 let created = self.create(set, observed, *count).await;

@@ -89,6 +89,21 @@ impl Chains {
         Self { set: set.name_any(), policy, chains, exhausted: BTreeMap::new(), now }
     }
 
+    /// Adds the uids of Machines whose names are recorded, as earlier releases did. A Machine that is younger than the last
+    /// remediation is another one of that name.
+    pub(super) fn with_uids_of(mut self, machines: &[Machine]) -> Self {
+        for chain in self.chains.values_mut() {
+            let is_recorded = |machine: &&Machine| {
+                let created = machine.metadata.creation_timestamp.as_ref();
+                let is_old = created.is_some_and(|created| created.0 <= time(&chain.last));
+                is_old && chain.machines.contains(&machine.name_any())
+            };
+            let uids: Vec<String> = machines.iter().filter(is_recorded).map(id).collect();
+            chain.machines.extend(uids);
+        }
+        self
+    }
+
     /// Judges the remediation of a Machine.
     ///
     /// # Errors

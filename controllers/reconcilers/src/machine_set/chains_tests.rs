@@ -167,3 +167,27 @@ fn a_replacement_of_the_same_name_counts_as_any_other() {
     let mut later = Chains::read(&set, policy, at(61));
     assert!(matches!(later.judge(&second), Err(Obstacle::Exhausted(_))));
 }
+
+#[test]
+fn a_deletion_that_an_earlier_release_has_recorded_by_name_counts_once() {
+    let mut set = set(&[("max-retry", "1")]);
+    let policy = policy(&set, None).unwrap();
+    let (since, last) = (at(0).to_string(), at(61).to_string());
+    let record = serde_json::json!({
+        "az1": {"since": since, "last": last, "retryCount": 1, "machines": ["w-1", "gone"]},
+    });
+    set.annotations_mut().insert(REMEDIATION_CHAINS.to_owned(), record.to_string());
+    let read = |machine: &Machine| {
+        Chains::read(&set, policy.clone(), at(120)).with_uids_of(std::slice::from_ref(machine))
+    };
+    let (decided, later) = (machine("w-1", "az1", 10, 60), machine("w-1", "az1", 70, 100));
+    let mut chains = read(&decided);
+    assert_eq!(chains.judge(&decided), Ok(()), "its deletion is decided");
+    chains.add(&decided);
+    let text = chains.text(std::slice::from_ref(&decided));
+    let recorded: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let chain = &recorded["az1"];
+    let expected = (serde_json::json!(1), serde_json::json!(["w-1-10"]));
+    assert_eq!((&chain["retryCount"], &chain["machines"]), (&expected.0, &expected.1));
+    assert!(matches!(read(&later).judge(&later), Err(Obstacle::Exhausted(_))), "another one of the name");
+}

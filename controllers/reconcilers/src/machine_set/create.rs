@@ -191,7 +191,7 @@ fn may_exist((reason, error): &Failure) -> bool {
 }
 
 /// Reports whether the API refused an object for what it is.
-fn is_refused(error: &ReconcileError) -> bool {
+pub(super) fn is_refused(error: &ReconcileError) -> bool {
     let ReconcileError::Api(kube::Error::Api(status)) = error else { return false };
     matches!(status.code, 400 | 403 | 422)
 }

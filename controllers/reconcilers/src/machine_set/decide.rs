@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use apiserver_types::MachineSet;
+use apiserver_types::{Machine, MachineSet};
 use controllers_runtime::paused;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
 use super::chains::{self, Chains};
+use super::moves::Move;
 use super::observe::Observed;
 use super::remediation::{self, Circumstances, Remediation};
-use super::{FINALIZER, finalizers_of, limits, spread};
+use super::{FINALIZER, WAITING, finalizers_of, limits, moves, spread};
 use crate::machine_labels::DISABLE_CREATE;
 use crate::replica_status::{counts, is_deleting};
 use crate::rollout_gate::{self, Hold};
@@ -47,6 +48,8 @@ pub(super) enum Step {
     Remediate(Remediation),
     /// Bring metadata and settings of the existing Machines up to date.
     Sync,
+    /// Begin the updates in place of these Machines.
+    BeginUpdates(Vec<String>),
     /// Remove what an interrupted creation left.
     Sweep,
     /// Create this number of Machines.
@@ -55,6 +58,8 @@ pub(super) enum Step {
     Blocked,
     /// Delete these Machines, because there are too many.
     ScaleDown(Vec<String>),
+    /// Let Machines leave for another set of the MachineDeployment, because there are too many.
+    Move(Move),
     /// Nothing is left to do.
     Nothing,
 }
@@ -70,6 +75,7 @@ impl Step {
                 | Self::Adopt
                 | Self::Remediate(_)
                 | Self::Sync
+                | Self::BeginUpdates(_)
                 | Self::Sweep
         )
     }
@@ -104,11 +110,14 @@ pub(super) fn next_step(set: &MachineSet, observed: &Observed, now: Timestamp) -
     if !plan.is_empty() {
         return Step::Remediate(plan);
     }
-    match (observed.synced, observed.swept) {
-        (false, _) => Step::Sync,
-        (true, false) => Step::Sweep,
-        (true, true) => replicas(set, observed, now),
+    if !observed.synced {
+        return Step::Sync;
     }
+    let updates = if observed.begun { Vec::new() } else { moves::to_begin(set, observed) };
+    if !updates.is_empty() {
+        return Step::BeginUpdates(updates);
+    }
+    if observed.swept { replicas(set, observed, now) } else { Step::Sweep }
 }
 
 /// Returns the number of Machines that a set is to have.
@@ -124,7 +133,8 @@ pub(super) fn remediation(set: &MachineSet, observed: &Observed, now: Timestamp)
         is_current: observed.is_current(set) || is_kept(set, observed, now),
         limits: own.iter().chain(&observed.limit_of_cluster).collect(),
         preflight: &observed.preflight,
-        chains: chains::policy(set, deployment).map(|policy| Chains::read(set, policy, now)),
+        chains: chains::policy(set, deployment)
+            .map(|policy| Chains::read(set, policy, now).with_uids_of(&observed.machines)),
         hold: outside_window(set, observed, now),
     };
     remediation::plan(&observed.machines, circumstances)
@@ -181,9 +191,16 @@ fn replicas(set: &MachineSet, observed: &Observed, now: Timestamp) -> Step {
         };
     }
     let order = set.spec.deletion.as_ref().and_then(|it| it.order).unwrap_or_default();
+    // One that was moved here, and that the number does not include yet, is none too many.
+    let counted: Vec<&Machine> =
+        observed.machines.iter().filter(|it| moves::counts(set, observed, it)).collect();
+    let excess = counted.len().saturating_sub(desired);
+    if let Some(plan) = moves::plan(set, &observed.machines, (order, now), excess) {
+        return if plan.is_empty() { Step::Nothing } else { Step::Move(plan) };
+    }
     // Those that are being deleted come first, so that no more than necessary are deleted.
     let spread = spread::of_set(observed);
-    let first = spread::surplus(&observed.machines, (order, now), existing - desired, spread.as_ref());
+    let first = spread::surplus(counted, (order, now), excess, spread.as_ref());
     let excess = first.into_iter().filter(|it| !is_deleting(it));
     let names: Vec<String> = excess.map(ResourceExt::name_any).collect();
     if names.is_empty() { Step::Nothing } else { Step::ScaleDown(names) }
@@ -209,6 +226,7 @@ pub(super) fn interval(
         (true, false) if seconds > 0 => Duration::from_secs(u64::try_from(seconds).unwrap_or(1)),
         _ => RESYNC,
     };
+    let interval = if observed.is_unbegun { interval.min(WAITING) } else { interval };
     // A little later, so that the period is over.
     let wait = remediation(set, observed, now).wait.map(|wait| wait.saturating_add(Duration::from_secs(1)));
     Some(wait.map_or(interval, |wait| wait.min(interval)))
@@ -218,7 +236,7 @@ pub(super) fn interval(
 mod tests {
     use std::collections::BTreeMap;
 
-    use apiserver_types::{Cluster, ClusterSpec, Machine, MachineSetSpec, MachineSpec, TemplateMeta};
+    use apiserver_types::{Cluster, ClusterSpec, MachineSetSpec, MachineSpec, TemplateMeta};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     use super::*;
@@ -303,6 +321,48 @@ mod tests {
             let replicas = set.spec.replicas;
             assert_eq!(next_step(&set, &observed, now), expected, "{replicas:?} of {:?}", observed.machines);
         }
+    }
+
+    #[test]
+    fn moved_machines_begin_their_updates_and_are_none_too_many_until_they_count() {
+        use crate::in_place::{ACKNOWLEDGED, PENDING_ACKNOWLEDGE};
+        let now = Timestamp::now();
+        let mut observed = observed(&["a", "b"]);
+        observed.deployment = Some(apiserver_types::MachineDeployment::default());
+        for key in [crate::machine_labels::UPDATING, PENDING_ACKNOWLEDGE] {
+            observed.machines[1].annotations_mut().insert(key.to_owned(), String::new());
+        }
+        assert_eq!(next_step(&set(1), &observed, now), Step::Nothing);
+        let mut acknowledged = set(2);
+        acknowledged.annotations_mut().insert(ACKNOWLEDGED.to_owned(), "b".to_owned());
+        let begins = Step::BeginUpdates(vec!["b".to_owned()]);
+        assert_eq!(next_step(&acknowledged, &observed, now), begins);
+        let stuck = Observed { begun: true, is_unbegun: true, ..observed };
+        assert_eq!(next_step(&acknowledged, &stuck, now), Step::Nothing, "once in a pass");
+        assert_eq!(interval(&acknowledged, &Step::Nothing, &stuck, now), Some(WAITING));
+    }
+
+    #[test]
+    fn a_set_with_the_mark_moves_its_surplus_machines_in_place_of_deleting_them() {
+        let now = Timestamp::now();
+        let mut observed = observed(&["a", "b", "c"]);
+        for machine in &mut observed.machines {
+            let node_ref = serde_json::json!({"nodeRef": {"name": "n"}});
+            machine.status = serde_json::from_value(node_ref).unwrap();
+        }
+        let mut moves = set(1);
+        moves.annotations_mut().insert(crate::in_place::MOVE_TO.to_owned(), "new".to_owned());
+        let names = ["a".to_owned(), "b".to_owned()].to_vec();
+        let expected =
+            Step::Move(Move { target: "new".to_owned(), machines: names.clone(), deletions: Vec::new() });
+        assert_eq!(next_step(&moves, &observed, now), expected);
+        moves.annotations_mut().clear();
+        assert_eq!(next_step(&moves, &observed, now), Step::ScaleDown(names));
+        for machine in &mut observed.machines {
+            machine.status = None;
+        }
+        moves.annotations_mut().insert(crate::in_place::MOVE_TO.to_owned(), "new".to_owned());
+        assert_eq!(next_step(&moves, &observed, now), Step::Nothing, "none has a Node yet");
     }
 
     #[test]

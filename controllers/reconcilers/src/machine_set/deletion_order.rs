@@ -7,7 +7,8 @@ use apiserver_types::{ConditionStatus, DeletionOrder, Machine};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
-use crate::machine_labels::{DELETE_FIRST, UPDATING};
+use crate::in_place;
+use crate::machine_labels::DELETE_FIRST;
 use crate::replica_status::is_deleting;
 
 /// State of a Machine, as far as it determines the order of deletion. Machines of the first state go first.
@@ -87,7 +88,7 @@ pub(super) fn state(machine: &Machine) -> State {
     if machine.annotations().contains_key(DELETE_FIRST) {
         return State::Chosen;
     }
-    if machine.annotations().contains_key(UPDATING) {
+    if in_place::is_updating(machine) {
         return State::InUpdate;
     }
     if is_unhealthy(machine) { State::Unhealthy } else { State::Other }
@@ -113,6 +114,7 @@ mod tests {
     use k8s_openapi::jiff::SignedDuration;
 
     use super::*;
+    use crate::machine_labels::UPDATING;
 
     fn machine(name: &str, age: Option<SignedDuration>, now: Timestamp) -> Machine {
         let mut machine = Machine::new(name, MachineSpec::default());

@@ -82,6 +82,17 @@ pub(super) fn existing_machine(set: &MachineSet, live: &Machine) -> Value {
     intent(set, machine)
 }
 
+/// Returns the intent of an existing Machine that is updated in place: as of any other, with the present version, and with the
+/// present failure domain unless a spread has determined it.
+pub(super) fn updated_machine(set: &MachineSet, live: &Machine, is_spread: bool) -> Value {
+    let (mut updated, template) = (live.clone(), &set.spec.template.spec);
+    updated.spec.version.clone_from(&template.version);
+    if !is_spread {
+        updated.spec.failure_domain.clone_from(&template.failure_domain);
+    }
+    existing_machine(set, &updated)
+}
+
 fn intent(set: &MachineSet, mut machine: Machine) -> Value {
     machine.spec.cluster_name.clone_from(&set.spec.cluster_name);
     machine.metadata.namespace.clone_from(&set.metadata.namespace);
@@ -185,6 +196,24 @@ mod tests {
         assert_eq!(intent["spec"]["version"], "v1.32.0");
         assert_eq!(intent["spec"]["infrastructureRef"]["name"], "mine");
         assert_eq!(intent["metadata"]["uid"], "m");
+    }
+
+    #[test]
+    fn a_machine_that_is_updated_in_place_gets_version_and_failure_domain_and_keeps_its_objects() {
+        let mut set = set();
+        set.spec.template.spec.failure_domain = Some("az2".to_owned());
+        let mut live = Machine::new("m", MachineSpec::default());
+        live.metadata.uid = Some("m".to_owned());
+        live.spec.version = Some("v1.32.0".to_owned());
+        live.spec.failure_domain = Some("az1".to_owned());
+        live.spec.infrastructure_ref.name = "mine".to_owned();
+        for (is_spread, domain) in [(false, "az2"), (true, "az1")] {
+            let intent = updated_machine(&set, &live, is_spread);
+            assert_eq!(intent["spec"]["version"], "v1.33.0");
+            assert_eq!(intent["spec"]["failureDomain"], domain);
+            assert_eq!(intent["spec"]["infrastructureRef"]["name"], "mine");
+            assert_eq!((&intent["metadata"]["uid"], &intent["metadata"]["name"]), (&json!("m"), &json!("m")));
+        }
     }
 
     #[test]

@@ -46,6 +46,10 @@ pub(super) struct Observed {
     pub preflight: Vec<String>,
     /// The Machines have the present metadata and settings.
     pub synced: bool,
+    /// The updates of moved Machines are begun, as far as that was possible.
+    pub begun: bool,
+    /// A moved Machine whose update could not begin.
+    pub is_unbegun: bool,
     /// Nothing is left of an interrupted creation.
     pub swept: bool,
     /// Reason and text of a Machine that could not be created in this pass.

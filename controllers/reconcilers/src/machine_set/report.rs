@@ -6,8 +6,8 @@ use apiserver_types::{Condition, Machine, MachineSet, MachineSetDeprecatedStatus
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 
-use super::create;
 use super::observe::Observed;
+use super::{create, moves};
 use crate::deprecated_conditions::{self, Old, set, state};
 use crate::replica_status::{self, Now, counts, number};
 use crate::templates::Missing;
@@ -45,6 +45,8 @@ pub(super) fn report_pause(set: &mut MachineSet, observed: &Observed, now: &Now)
 fn conditions(set: &MachineSet, observed: &Observed, now: &Now) -> [Condition; 7] {
     let is_deleting = set.metadata.deletion_timestamp.is_some();
     let (machines, current) = (&observed.machines, Some(number(observed.machines.len())));
+    // A moved Machine that the number does not include yet is none too many.
+    let counted = machines.iter().filter(|it| moves::counts(set, observed, it)).count();
     let desired = if is_deleting { Some(0) } else { set.spec.replicas };
     let obstacles = obstacles(observed);
     let checks = bullets(&observed.preflight);
@@ -54,7 +56,7 @@ fn conditions(set: &MachineSet, observed: &Observed, now: &Now) -> [Condition; 7
         observed.is_current(set) && !(observed.missing.is_empty() && observed.unusable.is_empty());
     [
         replica_status::remediating(machines, checks, "MachineSet", now),
-        replica_status::scaling_down(current, desired, machines, now),
+        replica_status::scaling_down(Some(number(counted)), desired, machines, now),
         replica_status::scaling_up(current, desired, obstacles.as_deref(), is_missing, now),
         replica_status::machines_ready(machines, now),
         replica_status::machines_up_to_date(machines, now),
