@@ -65,8 +65,12 @@ fn documents(text: &str) -> Result<Vec<Value>, String> {
             return Ok(all);
         }
     }
-    // A mode such as 0644 is octal in YAML 1.1, which kubectl reads.
-    let options = serde_saphyr::options! { legacy_octal_numbers: true, with_snippet: false };
+    // A mode such as 0644 is octal in YAML 1.1, and the last of duplicate keys counts, as in upstream Cluster API.
+    let options = serde_saphyr::options! {
+        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
+        legacy_octal_numbers: true,
+        with_snippet: false,
+    };
     serde_saphyr::from_multiple_with_options(text, options).map_err(|error| format!("it is no YAML: {error}"))
 }
 
@@ -157,6 +161,13 @@ mod tests {
         let object = parse("k", text).unwrap().remove(0);
         assert_eq!((object.uid(), object.resource_version()), (None, None));
         assert_eq!(object.data.pointer("/spec/volumes/0/secret/defaultMode"), Some(&420.into()));
+    }
+
+    #[test]
+    fn the_last_of_duplicate_keys_counts() {
+        let text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n  mode: old\n  mode: new\n";
+        let object = parse("k", text).unwrap().remove(0);
+        assert_eq!(object.data.pointer("/data/mode"), Some(&"new".into()));
     }
 
     #[test]

@@ -15,9 +15,10 @@ use super::hook::Departure;
 use super::observe::{Observed, Unfinished};
 use super::replica::{HOOK, Replica, initialized};
 use super::surplus::Surplus;
+use super::updaters::Updaters;
 use super::{
-    FINALIZER, add_ons, certificates, conditions_of_machines, connection, desired, etcd, expiry, sync,
-    workload_settings,
+    FINALIZER, add_ons, certificates, conditions_of_machines, connection, desired, etcd, expiry, in_place,
+    sync, workload_settings,
 };
 use crate::applied::Applied;
 use crate::machine_names::FreeNames;
@@ -37,6 +38,7 @@ pub(super) struct Actor<'a> {
     pub etcd: &'a dyn etcd::EtcdConnector,
     pub credentials: &'a etcd::Credentials,
     pub expiry_reads: &'a expiry::Reads,
+    pub updaters: &'a Updaters,
 }
 
 impl Actor<'_> {
@@ -52,6 +54,9 @@ impl Actor<'_> {
                 self.prepare(control_plane, observed).await?;
                 observed.remediation = decide::remediation(control_plane, observed);
                 self.mark(control_plane, observed).await?;
+                if let Some(name) = in_place::in_question(control_plane, observed) {
+                    observed.verdict = Box::pin(self.judge(control_plane, observed, &name)).await?;
+                }
                 decide::next_step(control_plane, observed)
             }
         };
@@ -126,6 +131,7 @@ impl Actor<'_> {
             }
             Step::Create(start, domain) => self.create(control_plane, observed, *start, domain.clone()).await,
             Step::Delete(name) => self.delete(control_plane, observed, name).await,
+            Step::Update(name) => Box::pin(self.update(control_plane, observed, name)).await,
             Step::Block(blocked) if blocked.is_unhealthy => {
                 self.warn(control_plane, "ControlPlaneUnhealthy", &blocked.reasons.join("; ")).await
             }
@@ -236,7 +242,8 @@ impl Actor<'_> {
             owner: ownership::reference(control_plane, false),
             earlier: None,
         };
-        let made = templates::clone(self.context, &wish).await;
+        // An update in place applies the object again, so that this field manager has to own it.
+        let made = templates::apply_new(self.context, &wish, sync::MANAGER).await;
         let infrastructure = made.map_err(|error| (INFRASTRUCTURE, error))?;
         let params = PatchParams::apply(sync::MANAGER).force();
         let configs: Api<KubeadmConfig> = Api::namespaced(self.context.client.clone(), &namespace);

@@ -45,6 +45,7 @@ async fn d2_the_parts_of_a_machine_have_the_metadata_of_the_template_before_the_
         etcd: reconciler.etcd.as_ref(),
         credentials: &reconciler.credentials,
         expiry_reads: &reconciler.expiry_reads,
+        updaters: &reconciler.updaters,
     };
     // The fifth write is that of the Machine.
     api.crash_at(Some((5, Crash::Before)));
@@ -91,6 +92,7 @@ async fn d2_a_machine_with_an_index_gets_the_lowest_one_that_is_free() {
         etcd: reconciler.etcd.as_ref(),
         credentials: &reconciler.credentials,
         expiry_reads: &reconciler.expiry_reads,
+        updaters: &reconciler.updaters,
     };
     let name = actor.name(&wish("{{ .cluster.name }}-{{ .index }}"), &observed).await.unwrap();
     assert_eq!(name, "blue-2");

@@ -9,6 +9,7 @@ use kube::ResourceExt;
 
 use super::adoption;
 use super::config::Start;
+use super::etcd_members::belongs;
 use super::hook::{self, Departure, Known};
 use super::inspection::Workload;
 use super::observe::Observed;
@@ -18,8 +19,8 @@ use super::remediation_record::Record;
 use super::replica::{Replica, desired_replicas, managed_etcd, surge};
 use super::surplus::{self, Surplus};
 use super::workload_settings::{self, Settings};
-use super::{FINALIZER, balancer, placement};
-use crate::rollout_gate::{self, Hold};
+use super::{FINALIZER, balancer, in_place, join_stage, placement};
+use crate::rollout_gate::{self, Hold, InPlace};
 
 /// Interval of a control plane that waits for nothing; watches report all changes sooner.
 const RESYNC: Duration = Duration::from_mins(10);
@@ -74,6 +75,10 @@ pub(super) enum Step {
     Create(Start, Option<String>),
     /// Hand over the leadership of etcd, and delete a Machine.
     Delete(String),
+    /// Begin the update in place of a Machine.
+    Update(String),
+    /// Wait until the updates in place of these Machines are over.
+    AwaitUpdates(Vec<String>),
     /// Wait: checks forbid a change of the Machines.
     Block(Blocked),
     /// Wait: a setting holds the rollout, and the number of Machines is right.
@@ -139,10 +144,14 @@ pub(super) fn next_step(control_plane: &KubeadmControlPlane, observed: &Observed
     if let Some(step) = etcd(control_plane, observed) {
         return step;
     }
+    if let Some(name) = in_place::unfinished(observed) {
+        return Step::Update(name);
+    }
     if let Some(record) = &observed.remediation.deletion {
         return Step::Remediate(record.clone());
     }
-    change(control_plane, observed)
+    let updating = in_place::updating(observed);
+    if updating.is_empty() { change(control_plane, observed) } else { Step::AwaitUpdates(updating) }
 }
 
 /// Decides on the step that makes or deletes a Machine, after all else is done. Pure and total.
@@ -157,7 +166,8 @@ pub(super) fn remediation(control_plane: &KubeadmControlPlane, observed: &Observ
         | Step::WaitForCertificates(_)
         | Step::WaitForConnection(_)
         | Step::RemoveMember(_)
-        | Step::Depart(_) => Remediation::default(),
+        | Step::Depart(_)
+        | Step::Update(_) => Remediation::default(),
         next => remediation::plan(control_plane, observed, &next),
     }
 }
@@ -192,7 +202,11 @@ fn rollout(control_plane: &KubeadmControlPlane, observed: &Observed) -> Option<S
     }
     let count = observed.replicas.len().cmp(&desired_replicas(control_plane));
     match rollout_gate::hold(control_plane, Some(&observed.cluster), observed.now) {
-        Some(hold) if count.is_eq() => return Some(Step::Hold(hold)),
+        Some(hold) if count.is_eq() => {
+            if let Some(step) = in_place::held(control_plane, observed, hold) {
+                return Some(step);
+            }
+        }
         // A replacement that has begun is finished: an even number of members of etcd is worse than a deletion.
         Some(_) if count.is_gt() => return None,
         _ => {}
@@ -210,11 +224,27 @@ fn rollout(control_plane: &KubeadmControlPlane, observed: &Observed) -> Option<S
         Settings::Unusable(reason) => blocked(reason.clone()),
         Settings::Read(changes) if !changes.is_empty() => Step::Prepare(changes.clone()),
         Settings::Read(_) => {
-            let limit = desired_replicas(control_plane).saturating_add(surge(control_plane));
-            let has_room = observed.replicas.len() < limit;
-            if has_room { grow(control_plane, observed) } else { shrink(control_plane, observed) }
+            let is_alone = rollout_gate::in_place(control_plane) == InPlace::Only;
+            let surge = if is_alone { 0 } else { surge(control_plane) };
+            let limit = desired_replicas(control_plane).saturating_add(surge);
+            let one_makes_way = observed.replicas.iter().any(|it| makes_way(control_plane, it, observed));
+            let has_room = observed.replicas.len() < limit && !one_makes_way;
+            if has_room {
+                return Some(grow(control_plane, observed));
+            }
+            in_place::instead(observed).unwrap_or_else(|| shrink(control_plane, observed))
         }
     })
+}
+
+/// Reports whether an outdated Machine has failed to join, and goes although there is a place for another one: while it is
+/// there, no other one can be made, because all wait for its health. Another Machine carries the cluster. A vote of etcd
+/// must not go with it, because there would be fewer votes than before, without need.
+pub(super) fn makes_way(control_plane: &KubeadmControlPlane, replica: &Replica, observed: &Observed) -> bool {
+    let members = observed.workload.members();
+    let votes = || members.is_none_or(|all| all.iter().any(|it| it.has_vote() && belongs(it, replica)));
+    let may_vote = || managed_etcd(control_plane) && join_stage::has_server(replica) && votes();
+    observed.replicas.len() > 1 && placement::has_failed_to_join(replica, observed.now) && !may_vote()
 }
 
 /// Returns the reason for which outdated Machines stay while there is no API server.
@@ -236,7 +266,7 @@ fn scale(control_plane: &KubeadmControlPlane, observed: &Observed) -> Step {
 }
 
 /// Returns the failure domains of the Cluster.
-fn domains(observed: &Observed) -> &[FailureDomain] {
+pub(super) fn domains(observed: &Observed) -> &[FailureDomain] {
     let domains = observed.cluster.status.as_ref().and_then(|status| status.failure_domains.as_deref());
     domains.unwrap_or_default()
 }
@@ -258,7 +288,7 @@ fn grow(control_plane: &KubeadmControlPlane, observed: &Observed) -> Step {
 /// Returns the step that deletes a Machine.
 fn shrink(control_plane: &KubeadmControlPlane, observed: &Observed) -> Step {
     let managed = managed_etcd(control_plane);
-    let leaving = placement::next_to_delete(domains(observed), &observed.replicas, managed);
+    let leaving = placement::next_to_delete(domains(observed), &observed.replicas, managed, observed.now);
     let Some(name) = leaving.map(Replica::name) else { return Step::Nothing };
     match preflight::check(control_plane, observed, Operation::ScaleDown(&name)) {
         Some(blocked) => Step::Block(blocked),
@@ -272,7 +302,8 @@ pub(super) fn interval(step: &Step, healthy: bool) -> Option<Duration> {
     match step {
         Step::Pause | Step::Ignore | Step::Release => None,
         Step::AddFinalizer | Step::Adopt | Step::DeleteUnfinished | Step::RemoveMember(_) => Some(SOON),
-        Step::Create(..) | Step::Delete(_) | Step::Remediate(_) | Step::Prepare(_) => Some(SOON),
+        Step::Create(..) | Step::Delete(_) | Step::Update(_) => Some(SOON),
+        Step::Remediate(_) | Step::Prepare(_) => Some(SOON),
         Step::Depart(Departure::Release(_) | Departure::Leave { .. }) => Some(SOON),
         Step::Depart(Departure::Wait(_) | Departure::WaitForQuorum(_))
         | Step::WaitForOthers(_)
@@ -281,7 +312,7 @@ pub(super) fn interval(step: &Step, healthy: bool) -> Option<Duration> {
         Step::WaitForCertificates(_) => Some(MISSING),
         Step::Block(blocked) => Some(blocked.interval),
         Step::Hold(hold) => Some(hold.interval(if healthy { RESYNC } else { INSPECT })),
-        Step::WaitForConnection(_) => Some(INSPECT),
+        Step::WaitForConnection(_) | Step::AwaitUpdates(_) => Some(INSPECT),
         Step::Nothing | Step::WaitForCluster(_) if healthy => Some(RESYNC),
         Step::Nothing | Step::WaitForCluster(_) => Some(INSPECT),
         Step::Refuse(_) | Step::RefuseAdoption(_) => Some(RESYNC),

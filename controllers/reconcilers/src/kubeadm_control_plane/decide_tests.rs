@@ -7,7 +7,7 @@ use serde_json::json;
 use super::super::etcd_projection::Member;
 use super::super::inspection::Inspection;
 use super::super::observe::Unfinished;
-use super::super::replica::examples::{going, healthy, outdated, replica, set, within};
+use super::super::replica::examples::{addressed, going, healthy, outdated, replica, set, within};
 use super::*;
 
 /// Returns a control plane with the finalizer.
@@ -269,6 +269,54 @@ fn d5_each_number_of_machines_and_each_surge_has_its_step() {
     }
 }
 
+/// A wrong flavor blocked the control plane for good: also the corrected template made no Machine, and none could go.
+#[test]
+fn d5_a_machine_that_has_failed_to_join_makes_way_for_the_corrected_settings() {
+    let old = |name: &str, second| outdated(healthy(name, second));
+    let failed = || outdated(replica("new", 9));
+    let delete = Step::Delete("new".to_owned());
+    let table = [
+        ("all places are taken", rolling(1, 1), vec![old("a", 1), failed()]),
+        ("one of three", rolling(3, 1), vec![old("a", 1), old("b", 2), old("c", 3), failed()]),
+        ("without a surge", rolling(3, 0), vec![old("b", 2), old("c", 3), failed()]),
+        ("there is a place, and another one could not join", rolling(3, 1), vec![old("a", 1), failed()]),
+        ("the number was taken back", rolling(1, 1), vec![healthy("a", 1), replica("new", 9)]),
+    ];
+    for (case, control_plane, replicas) in table {
+        assert_eq!(next_step(&control_plane, &observed(replicas)), delete, "{case}");
+    }
+    let only = next_step(&rolling(1, 1), &observed(vec![failed()]));
+    assert!(matches!(only, Step::Block(_)), "without another Machine, the cluster would be lost: {only:?}");
+}
+
+/// Without its Node, a Machine may still be the third voter of etcd, and then one more failure would end the quorum.
+#[test]
+fn d5_a_machine_without_a_node_whose_member_votes_goes_only_if_there_is_no_place_for_another() {
+    let around = |others: &[&str], is_learner| {
+        let replicas = others.iter().zip(1..).map(|(name, second)| outdated(healthy(name, second)));
+        let mut joins = outdated(addressed(replica("new", 9), "10.0.0.9"));
+        set(&mut joins, "InfrastructureReady", ConditionStatus::True);
+        let mut around = observed(replicas.chain([joins]).collect());
+        let peer_urls = vec!["https://10.0.0.9:2380".to_owned()];
+        let new = Member { id: 9, is_learner, peer_urls, ..member("new") };
+        around.workload = reached(others.iter().map(|name| member(name)).chain([new]).collect());
+        around.now = jiff::Timestamp::from_second(10_000).unwrap();
+        around
+    };
+    let delete = Step::Delete("new".to_owned());
+    let stays = next_step(&rolling(3, 1), &around(&["a", "b"], false));
+    assert!(matches!(&stays, Step::Block(blocked) if blocked.is_up), "a third voter: {stays:?}");
+    assert_eq!(next_step(&rolling(3, 1), &around(&["a", "b"], true)), delete, "a learner");
+    assert_eq!(next_step(&rolling(3, 1), &around(&["a", "b", "c"], false)), delete, "a fourth voter");
+    assert_eq!(next_step(&rolling(3, 0), &around(&["a", "b"], false)), delete, "one goes first anyway");
+    let members = Err("down".to_owned());
+    let unknown = Inspection { nodes: Ok(Vec::new()), pods: Default::default(), members };
+    let unknown = Observed { workload: Workload::Reached(unknown), ..around(&["a", "b"], true) };
+    let stays = next_step(&rolling(3, 1), &unknown);
+    assert!(matches!(stays, Step::Block(_)), "the members are not known: {stays:?}");
+    assert_eq!(next_step(&external(rolling(3, 1)), &unknown), delete, "etcd is external");
+}
+
 #[test]
 fn d9_the_workload_cluster_is_prepared_before_each_step_of_a_rollout_and_an_error_stops_it() {
     let machines = || vec![outdated(healthy("a", 1)), healthy("b", 2), healthy("c", 3)];
@@ -326,6 +374,8 @@ fn d1_timers_are_those_of_the_table() {
         (Step::Block(blocked), Some(15)),
         (Step::Create(Start::Init, None), Some(1)),
         (Step::Delete("a".to_owned()), Some(1)),
+        (Step::Update("a".to_owned()), Some(1)),
+        (Step::AwaitUpdates(Vec::new()), Some(20)),
         (Step::WaitForConnection(String::new()), Some(20)),
         (Step::Nothing, Some(600)),
         (Step::Prepare(Vec::new()), Some(1)),

@@ -119,6 +119,13 @@ pub(super) fn in_place(control_plane: &KubeadmControlPlane, cluster: &str, curre
     machine
 }
 
+/// Returns what the control plane applies to a Machine that is updated in place. It stays in its failure domain.
+pub(super) fn updated(control_plane: &KubeadmControlPlane, cluster: &str, current: &Machine) -> Machine {
+    let mut machine = in_place(control_plane, cluster, current);
+    machine.spec.version = Some(control_plane.spec.version.clone());
+    machine
+}
+
 fn with_template(control_plane: &KubeadmControlPlane, cluster: &str, mut machine: Machine) -> Machine {
     let template = &control_plane.spec.machine_template.spec;
     machine.metadata.namespace = control_plane.namespace();
@@ -204,6 +211,17 @@ mod tests {
             },
         });
         assert_eq!(serde_json::to_value(&machine).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_machine_that_is_updated_in_place_gets_the_version_and_keeps_its_objects_and_failure_domain() {
+        let mut current = machine(&control_plane(), "c", "cp-x", Some("az1".to_owned()));
+        current.metadata.uid = Some("u".to_owned());
+        current.spec.version = Some("v1.32.0".to_owned());
+        let machine = updated(&control_plane(), "c", &current);
+        assert_eq!(machine.spec.version.as_deref(), Some("v1.33.0"));
+        assert_eq!(machine.spec.infrastructure_ref, current.spec.infrastructure_ref);
+        assert_eq!((machine.spec.failure_domain.as_deref(), machine.uid()), (Some("az1"), current.uid()));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! come, also if it neither ends nor fails.
 
 use apiserver_types::{Condition, ConditionStatus};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
 
@@ -17,18 +18,48 @@ use crate::aggregate::one_line;
 /// Condition of an infrastructure object: what the console of the server says about the bootstrap.
 const BOOTSTRAP: &str = "BootstrapSucceeded";
 
+/// State of a server that could not be built.
+const NOT_BUILT: &str = "ERROR";
+
 /// Text of kubeadm before the phase that failed.
 const KUBEADM: &str = "error execution phase";
 
 /// Returns the stage of a Machine without a Node. If the Machine has had enough time, advice follows.
 pub(super) fn of(replica: &Replica, observed: &Observed) -> String {
     let stage = describe(replica, observed.workload.members(), observed.workload.nodes());
-    let is_late = observed.now.duration_since(started(replica)) >= JOINS;
-    if !is_late {
+    if !is_late(replica, observed.now) {
         return stage;
     }
     let (minutes, name) = (JOINS.as_secs() / 60, replica.name());
     format!("{stage}. It has had more than {minutes} minutes. Delete Machine {name} if it does not join")
+}
+
+/// Reports whether a Machine has had enough time to join.
+fn is_late(replica: &Replica, now: Timestamp) -> bool {
+    now.duration_since(started(replica)) >= JOINS
+}
+
+/// Reports whether a Machine has no Node, and none is near: it has no server, its bootstrap has failed, or it has had
+/// enough time. Such a Machine can go before the others. With a server, it may have a member of etcd. That member is known
+/// by its address, and leaves before the Machine does. So a Machine whose address is not known stays. So does one whose
+/// server is not ready yet: kubeadm may run at this moment, and add its member after the last look at etcd.
+pub(super) fn is_expendable(replica: &Replica, now: Timestamp) -> bool {
+    let bootstrap = replica.infrastructure_condition(BOOTSTRAP);
+    let has_failed = bootstrap.is_some_and(|it| it.status == ConditionStatus::False);
+    let was_ready = replica.holds("InfrastructureReady") || replica.off_state().is_some();
+    let is_over = has_failed || (was_ready && is_late(replica, now));
+    let may_go = is_over && !addresses(replica).is_empty();
+    replica.node().is_none() && (may_go || !has_server(replica))
+}
+
+/// Reports whether kubeadm may run for a Machine. A server boots before it is ready, for example while it waits for the load
+/// balancer. One that could not be built does not.
+pub(super) fn has_server(replica: &Replica) -> bool {
+    let has_id = replica.machine.spec.provider_id.as_deref().is_some_and(|id| !id.is_empty());
+    has_id
+        || replica.holds("InfrastructureReady")
+        || !addresses(replica).is_empty()
+        || replica.server_state().is_some_and(|state| state != NOT_BUILT)
 }
 
 /// Returns the stage of a Machine without a Node. Members and Nodes are absent if they are not known.
@@ -102,10 +133,9 @@ fn of_bootstrap(replica: &Replica, condition: &Condition) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use apiserver_types::Time;
-    use jiff::Timestamp;
     use serde_json::json;
 
-    use super::super::replica::examples::{addressed, provided, replica, set};
+    use super::super::replica::examples::{addressed, healthy, off, provided, replica, set};
     use super::*;
 
     /// Time at which the server is ready.
@@ -205,5 +235,35 @@ mod tests {
         let advice = "It has had more than 10 minutes. Delete Machine d if it does not join";
         assert!(!of(&replica, &at(699)).contains(advice));
         assert!(of(&replica, &at(700)).ends_with(advice));
+    }
+
+    #[test]
+    fn a_machine_is_expendable_while_no_node_of_it_is_near() {
+        let mut found = boots("Unknown", "");
+        found.machine.spec.provider_id = Some("openstack:///1".to_owned());
+        set(&mut found, "InfrastructureReady", ConditionStatus::False);
+        let built =
+            |state: &str| provided(replica("d", 1), &json!({"instanceID": "s", "instanceState": state}));
+        let without_address = |mut replica: Replica| {
+            replica.machine.status.as_mut().unwrap().addresses = None;
+            replica
+        };
+        let table = [
+            ("it has a Node", healthy("d", 1), 5000, false),
+            ("it has no server", replica("d", 1), 2, true),
+            ("its server could not be built", built("ERROR"), 2, true),
+            ("its server boots, and waits for the load balancer", built("ACTIVE"), 2, false),
+            ("it has an address before it is ready", addressed(replica("d", 1), "10.0.0.4"), 2, false),
+            ("it boots", boots("Unknown", ""), 699, false),
+            ("its server is there, and is not ready at the moment", found.clone(), 5000, false),
+            ("its server is off", off(found), 5000, true),
+            ("its bootstrap has failed", boots("False", "timeout"), 101, true),
+            ("it has had enough time", boots("Unknown", ""), 700, true),
+            ("its member of etcd could not be known", without_address(boots("False", "timeout")), 700, false),
+        ];
+        for (case, replica, second, expected) in table {
+            let now = Timestamp::from_second(second).unwrap();
+            assert_eq!(is_expendable(&replica, now), expected, "{case}");
+        }
     }
 }

@@ -13,6 +13,7 @@ use super::inspection::{Inspection, Workload};
 use super::replica::{NODE_LABELS, Replica};
 use super::{join_stage, machine_conditions_v1beta1};
 use crate::deprecated_conditions::Old;
+use crate::in_place;
 
 /// Label that kubeadm sets on control plane Nodes, and key of the taint.
 pub(super) const CONTROL_PLANE_ROLE: &str = "node-role.kubernetes.io/control-plane";
@@ -62,8 +63,11 @@ fn up_to_date(replica: &Replica, now: &Time) -> Condition {
     let (status, reason, message) = if !replica.causes.is_empty() {
         let lines: Vec<String> = replica.causes.iter().map(|cause| format!("* {cause}")).collect();
         (ConditionStatus::False, "NotUpToDate", lines.join("\n"))
-    } else if replica.holds("Updating") {
-        (ConditionStatus::False, "Updating", "* In-place update in progress".to_owned())
+    } else if replica.holds("Updating") || in_place::is_updating(&replica.machine) {
+        let condition = replica.machine.condition("Updating");
+        let failure = condition.filter(|it| it.reason == "InPlaceUpdateFailed");
+        let text = failure.map_or("In-place update in progress", |it| it.message.as_str());
+        (ConditionStatus::False, "Updating", format!("* {text}"))
     } else if let Some(kubelet) = kubelet.filter(|kubelet| version.is_some_and(|version| version != *kubelet))
     {
         let message = format!("* Version {kubelet}, {} required", version.unwrap_or_default());
@@ -238,6 +242,13 @@ mod tests {
         super::super::replica::examples::set(&mut replica, "Updating", ConditionStatus::True);
         let found = up_to_date(&replica, &Time::default());
         assert_eq!((found.status, found.reason.as_str()), (ConditionStatus::False, "Updating"));
+        assert_eq!(found.message, "* In-place update in progress");
+        let conditions = replica.machine.status.as_mut().unwrap().conditions.as_mut().unwrap();
+        let updating = conditions.iter_mut().find(|it| it.kind == "Updating").unwrap();
+        updating.reason = "InPlaceUpdateFailed".to_owned();
+        updating.message = "In-place update failed: no disk".to_owned();
+        let found = up_to_date(&replica, &Time::default());
+        assert_eq!(found.message, "* In-place update failed: no disk");
     }
 
     #[test]

@@ -28,6 +28,7 @@ mod health;
 #[cfg(test)]
 mod histories_tests;
 mod hook;
+mod in_place;
 mod inspection;
 mod join_stage;
 mod kube_proxy;
@@ -51,6 +52,7 @@ mod rolling_out;
 mod scaling;
 mod surplus;
 mod sync;
+mod updaters;
 mod watch;
 mod workload_settings;
 
@@ -58,6 +60,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_types::KubeadmControlPlane;
+use controllers_extensions::{READ_HANDLERS, READ_NAMESPACES};
 use controllers_runtime::{
     ControllerContext, ControllerSpec, PolicyRule, ReconcileError, Requeue, now, write_status,
 };
@@ -69,6 +72,7 @@ use decide::Step;
 use observe::Observed;
 pub(crate) use plan::plan;
 use report::Outcome;
+use updaters::Updaters;
 
 pub use etcd::EtcdConnector;
 
@@ -110,6 +114,9 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             verbs: PolicyRule::CHANGE,
         },
         PolicyRule::WRITE_SECRETS,
+        // Handlers of extension servers that update Machines in place, by the labels of Namespaces.
+        READ_HANDLERS,
+        READ_NAMESPACES,
     ],
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
@@ -129,6 +136,7 @@ pub struct KubeadmControlPlaneReconciler {
     credentials: etcd::Credentials,
     expiry_reads: expiry::Reads,
     retries: Retries,
+    updaters: Updaters,
 }
 
 impl KubeadmControlPlaneReconciler {
@@ -146,6 +154,7 @@ impl KubeadmControlPlaneReconciler {
             credentials: etcd::Credentials::default(),
             expiry_reads: expiry::Reads::default(),
             retries: Retries::default(),
+            updaters: Updaters::default(),
         }
     }
 
@@ -161,7 +170,9 @@ impl KubeadmControlPlaneReconciler {
         let namespace = object.namespace().unwrap_or_default();
         let api: Api<KubeadmControlPlane> = Api::namespaced(self.context.client.clone(), &namespace);
         let Some(mut control_plane) = api.get_opt(&object.name_any()).await? else {
-            self.retries.forget(&object.uid().unwrap_or_default());
+            let uid = object.uid().unwrap_or_default();
+            self.retries.forget(&uid);
+            self.updaters.forget(&uid);
             return Ok(None);
         };
         // The Cluster's controller sets the owner reference, which is a change of this object.
@@ -174,6 +185,7 @@ impl KubeadmControlPlaneReconciler {
             etcd: self.etcd.as_ref(),
             credentials: &self.credentials,
             expiry_reads: &self.expiry_reads,
+            updaters: &self.updaters,
         };
         let outcome = actor.work(&mut control_plane, &mut observed).await;
         if matches!(outcome, Ok(Step::Ignore | Step::AddFinalizer)) {
@@ -196,7 +208,8 @@ impl KubeadmControlPlaneReconciler {
             || matches!(observed.add_ons, Some(Err(_)));
         let uid = control_plane.uid().unwrap_or_default();
         let interval = decide::interval(&step, healthy);
-        let interval = interval.map(|it| observed.remediation.wait.map_or(it, |wait| wait.min(it)));
+        let waits = [observed.remediation.wait, outdated::until_requested(&control_plane, observed.now)];
+        let interval = interval.map(|it| waits.into_iter().flatten().fold(it, Duration::min));
         Ok(self.retries.after(&uid, failed, interval))
     }
 

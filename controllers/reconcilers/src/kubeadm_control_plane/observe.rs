@@ -11,6 +11,7 @@ use kube::{Api, ResourceExt};
 
 use super::add_ons::AddOns;
 use super::certificates::Certificates;
+use super::in_place::Verdict;
 use super::inspection::Workload;
 use super::remediation::Remediation;
 use super::replica::Replica;
@@ -47,6 +48,8 @@ pub(super) struct Observed {
     pub settings: Settings,
     /// Decision on unhealthy Machines.
     pub remediation: Remediation,
+    /// Answer of an extension server about the Machine that would be deleted next.
+    pub verdict: Verdict,
     /// Add-ons of the workload cluster, if the pass looked at them.
     pub add_ons: Option<AddOns>,
     /// Machine to be deleted that still has the floating IP of the endpoint.

@@ -1,5 +1,7 @@
 //! Comparison of a Machine with the control plane that it belongs to.
 
+use std::time::Duration;
+
 use apiserver_types::{
     CLONED_FROM_REVISION, KubeadmConfigSpec, KubeadmControlPlane, Machine, Time, template_revision,
 };
@@ -27,6 +29,9 @@ const SHARED: [&str; 4] = ["timeouts", "patches", "skipPhases", "nodeRegistratio
 
 /// Hours of a day.
 const DAY: i64 = 24;
+
+/// Delay of the pass after a requested rollout is due: a Machine is outdated only after that time.
+const MARGIN: Duration = Duration::from_secs(1);
 
 /// Returns the causes for which a Machine does not match its control plane. `template` is the present infrastructure
 /// template, if it exists.
@@ -73,6 +78,14 @@ fn triggers(control_plane: &KubeadmControlPlane, machine: &Machine, now: Timesta
     causes
 }
 
+/// Returns the time until a requested rollout begins, if `spec.rollout.after` has not passed. No change of an object tells
+/// that it has.
+pub(super) fn until_requested(control_plane: &KubeadmControlPlane, now: Timestamp) -> Option<Duration> {
+    let after = control_plane.spec.rollout.as_ref()?.after.as_ref().and_then(timestamp)?;
+    let left = Duration::try_from(after.duration_since(now)).ok()?;
+    Some(left.saturating_add(MARGIN))
+}
+
 /// Returns a time of the API, if it is one.
 pub(super) fn timestamp(time: &Time) -> Option<Timestamp> {
     time.0.parse().ok()
@@ -95,16 +108,24 @@ fn is_from_other_template(
     *name != reference.name || *kind != group_kind || is_edited
 }
 
+/// Returns the settings of a Machine and those that the control plane wishes for, in the form in which they are compared: that
+/// of a Machine that joins.
+pub(super) fn compared(control_plane: &KubeadmControlPlane, current: &KubeadmConfigSpec) -> (Value, Value) {
+    let version = &control_plane.spec.version;
+    let wish = normal(&config::spec(control_plane, Start::Join), version);
+    let form = normal(current, version);
+    (if is_init(current) { as_join(form, &wish) } else { form }, wish)
+}
+
 /// Reports whether a KubeadmConfig matches, as that of a Machine that joined, or of the first one.
 fn is_same_config(control_plane: &KubeadmControlPlane, current: &KubeadmConfigSpec) -> bool {
     let version = &control_plane.spec.version;
-    let wish = |start| normal(&config::spec(control_plane, start), version);
-    let current_form = normal(current, version);
-    let join = wish(Start::Join);
-    if !is_init(current) {
-        return current_form == join;
-    }
-    as_join(current_form.clone(), &join) == join || current_form == wish(Start::Init)
+    let (form, wish) = compared(control_plane, current);
+    let is_as_the_first = || {
+        let first = config::spec(control_plane, Start::Init);
+        is_init(current) && normal(current, version) == normal(&first, version)
+    };
+    form == wish || is_as_the_first()
 }
 
 fn is_init(config: &KubeadmConfigSpec) -> bool {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::cause::Cause;
 use super::config::{self, Start};
-use super::outdated::causes;
+use super::outdated::{causes, until_requested};
 use super::replica::Replica;
 use super::replica::examples::replica;
 use crate::templates::{CLONED_FROM_GROUP_KIND, CLONED_FROM_NAME};
@@ -147,4 +147,21 @@ fn version_template_time_and_expiry_outdate_a_machine_with_one_line_each() {
     ];
     let found: Vec<String> = causes(&wish, &machine, None, now).iter().map(ToString::to_string).collect();
     assert_eq!(found, expected);
+}
+
+/// A date in the future was noticed by a full resync alone, up to ten minutes late.
+#[test]
+fn a_requested_rollout_is_awaited_until_a_moment_after_its_date() {
+    let wish = |after: &str| {
+        let mut wish = control_plane(json!({}));
+        wish.spec.rollout = serde_json::from_value(json!({ "after": after })).unwrap();
+        wish
+    };
+    let at = |second: i64| Timestamp::from_second(second).unwrap();
+    let left = |after: &str, second| until_requested(&wish(after), at(second)).map(|it| it.as_secs());
+    let date = "1970-01-01T00:01:40Z";
+    assert_eq!(left(date, 40), Some(61));
+    assert_eq!(left(date, 100), Some(1), "it has not passed yet");
+    assert_eq!(left(date, 101), None);
+    assert_eq!(until_requested(&control_plane(json!({})), at(0)), None, "no rollout is requested");
 }

@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use apiserver_types::FailureDomain;
+use jiff::Timestamp;
 
+use super::join_stage;
 use super::replica::{NODE_LABELS, Replica};
 use crate::machine_labels::DELETE_FIRST;
 
@@ -30,23 +32,33 @@ pub(super) fn next_to_delete<'a>(
     domains: &[FailureDomain],
     replicas: &'a [Replica],
     managed_etcd: bool,
+    now: Timestamp,
 ) -> Option<&'a Replica> {
-    let candidates = class(replicas, managed_etcd);
+    let candidates = class(replicas, managed_etcd, now);
     let domain = domain_to_shrink(domains, &candidates, replicas);
     let within = candidates.into_iter().filter(|it| it.failure_domain() == domain);
     within.min_by_key(|it| (it.created(), it.name()))
 }
 
-/// Returns the first class of Machines that has any.
-fn class(replicas: &[Replica], managed_etcd: bool) -> Vec<&Replica> {
+/// Reports whether a Machine is outdated, and no Node of it is near. Its successor may work, and the others must not
+/// wait for it. It may still have a member of etcd, which leaves before the Machine does.
+pub(super) fn has_failed_to_join(replica: &Replica, now: Timestamp) -> bool {
+    replica.is_outdated() && join_stage::is_expendable(replica, now)
+}
+
+/// Returns the first class of Machines that has any. Those without a Node go before those that work: no other one could go
+/// while they are unhealthy.
+fn class(replicas: &[Replica], managed_etcd: bool, now: Timestamp) -> Vec<&Replica> {
     let asked = |it: &Replica| it.has_annotation(DELETE_FIRST);
     let broken =
         |it: &Replica| it.fails(NODE_LABELS) || Replica::components(managed_etcd).any(|kind| it.fails(kind));
-    let classes: [&dyn Fn(&Replica) -> bool; 5] = [
+    let classes: [&dyn Fn(&Replica) -> bool; 7] = [
+        &|it| has_failed_to_join(it, now),
         &|it| it.is_outdated() && asked(it),
         &asked,
         &|it| it.is_outdated() && broken(it),
         &Replica::is_outdated,
+        &|it| join_stage::is_expendable(it, now),
         &|_| true,
     ];
     let of = |is_in: &dyn Fn(&Replica) -> bool| -> Vec<&Replica> {
@@ -83,7 +95,7 @@ mod tests {
     use apiserver_types::ConditionStatus;
     use kube::ResourceExt;
 
-    use super::super::replica::examples::{going, healthy, outdated, set, within};
+    use super::super::replica::examples::{going, healthy, outdated, replica, set, within};
     use super::*;
 
     fn domains(names: &[&str]) -> Vec<FailureDomain> {
@@ -159,10 +171,34 @@ mod tests {
             ("broken", both.clone(), vec![outdated(m("1", 1, "a")), broken.clone()], Some("broken")),
             ("unknown is not broken", both.clone(), vec![outdated(m("1", 1, "b")), unknown], Some("1")),
             ("asked for", both.clone(), vec![asked(m("1", 5, "a")), broken.clone()], Some("1")),
-            ("outdated and asked for", both, vec![asked(m("1", 5, "a")), asked(broken)], Some("broken")),
+            (
+                "outdated and asked for",
+                both.clone(),
+                vec![asked(m("1", 5, "a")), asked(broken)],
+                Some("broken"),
+            ),
+            (
+                "outdated and without a server",
+                both.clone(),
+                vec![asked(outdated(m("1", 1, "a"))), outdated(within(replica("2", 9), "b"))],
+                Some("2"),
+            ),
+            (
+                "the outdated one works",
+                both.clone(),
+                vec![outdated(m("1", 1, "a")), within(replica("2", 9), "b")],
+                Some("1"),
+            ),
+            (
+                "none is outdated, and one has no server",
+                both,
+                vec![m("1", 1, "a"), within(replica("2", 9), "b")],
+                Some("2"),
+            ),
         ];
+        let now = Timestamp::from_second(10).unwrap();
         for (case, domains, replicas, expected) in table {
-            let found = next_to_delete(&domains, &replicas, true).map(Replica::name);
+            let found = next_to_delete(&domains, &replicas, true, now).map(Replica::name);
             assert_eq!(found.as_deref(), expected, "{case}");
         }
     }

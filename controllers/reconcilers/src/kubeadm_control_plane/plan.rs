@@ -77,7 +77,10 @@ fn planned(changed: &KubeadmControlPlane, stored: &KubeadmControlPlane, mut obse
             return plan;
         }
     }
-    for replica in &mut observed.replicas {
+    // The first steps delete Machines that differ and have failed to join.
+    let make_way: Vec<bool> =
+        observed.replicas.iter().map(|it| decide::makes_way(changed, it, &observed)).collect();
+    for (replica, _) in observed.replicas.iter_mut().zip(make_way).filter(|(_, makes_way)| !makes_way) {
         settle(&mut replica.machine, changed);
     }
     let wanted = desired_replicas(changed);
@@ -203,6 +206,15 @@ mod tests {
         assert_eq!(effects, [Effect::Replace, Effect::Replace, Effect::Keep]);
         assert_eq!(plan.machines[0].reasons, ["Version v1.32.0, v1.33.0 required"]);
         assert_eq!(plan.obstacles, [""; 0]);
+    }
+
+    #[test]
+    fn an_outdated_machine_that_has_failed_to_join_goes_first() {
+        let four = [1, 2, 3].map(|second| outdated(healthy(&format!("m{second}"), second)));
+        let four = four.into_iter().chain([outdated(replica("new", 4))]).collect();
+        let plan = planned(&control_plane(3), &control_plane(3), observed(four));
+        assert_eq!(plan.steps[0], PlannedStep::Delete("new".to_owned()));
+        assert_eq!(plan.steps.len(), 7, "then one comes before each of the others goes: {:?}", plan.steps);
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(super) enum Operation<'a> {
     ScaleUp,
     /// The Machine of this name is deleted. Its own health does not count.
     ScaleDown(&'a str),
+    /// A Machine is updated in place. One that is unhealthy is replaced.
+    Update,
 }
 
 /// Reasons that forbid an operation now.
@@ -66,7 +68,7 @@ pub(super) fn check(
     }
     let leaving = match operation {
         Operation::ScaleDown(name) => Some(name),
-        Operation::ScaleUp => None,
+        Operation::ScaleUp | Operation::Update => None,
     };
     let stay = replicas.iter().filter(|it| Some(it.machine.name_any().as_str()) != leaving);
     let managed = managed_etcd(control_plane);

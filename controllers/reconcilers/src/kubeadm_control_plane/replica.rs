@@ -90,11 +90,19 @@ impl Replica {
         serde_json::from_value(conditions.iter().find(is_of_kind)?.clone()).ok()
     }
 
+    /// Returns the last known state of the server in Nova, if the infrastructure object has one. A server of another
+    /// provider has the empty state.
+    pub(super) fn server_state(&self) -> Option<&str> {
+        let object = &self.infrastructure.as_ref()?.data;
+        let text = |pointer: &str| object.pointer(pointer)?.as_str().filter(|it| !it.is_empty());
+        let id = || text("/status/instanceID").or_else(|| text("/spec/providerID"));
+        text("/status/instanceState").or_else(|| id().map(|_| ""))
+    }
+
     /// Returns the last known state of the server in Nova, if it is one in which nothing runs on the server. The server
     /// may have been started since.
     pub(super) fn off_state(&self) -> Option<&str> {
-        let state = self.infrastructure.as_ref()?.data.pointer("/status/instanceState")?.as_str()?;
-        Some(state).filter(|state| OFF.contains(state))
+        self.server_state().filter(|state| OFF.contains(state))
     }
 
     /// Returns the time of creation. An object without one counts as the oldest.

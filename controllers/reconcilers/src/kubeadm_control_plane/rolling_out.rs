@@ -7,6 +7,7 @@ use apiserver_types::{Condition, ConditionStatus, Time};
 use super::cause::Cause;
 use super::decide::Step;
 use super::hook::Departure;
+use super::in_place;
 use super::observe::Observed;
 use super::replica::Replica;
 use super::report::Outcome;
@@ -26,7 +27,8 @@ pub(super) fn condition(observed: &Observed, outcome: &Outcome, now: &Time) -> C
         return Condition::new(kind, ConditionStatus::True, hold.reason, &message, now.clone());
     }
     let obstacles = obstacles(outcome).into_iter().map(|reason| format!("* Waiting: {reason}"));
-    let lines: Vec<String> = std::iter::once(first).chain(bullets).chain(obstacles).collect();
+    let refusals = in_place::refusals(observed).into_iter().map(|line| format!("* {line}"));
+    let lines: Vec<String> = std::iter::once(first).chain(bullets).chain(refusals).chain(obstacles).collect();
     Condition::new(kind, ConditionStatus::True, "RollingOut", &lines.join("\n"), now.clone())
 }
 
@@ -37,6 +39,7 @@ fn obstacles(outcome: &Outcome) -> Vec<String> {
         Ok(Step::Block(blocked)) => blocked.reasons.clone(),
         Ok(Step::Depart(Departure::WaitForQuorum(reason))) => vec![reason.clone()],
         Ok(Step::WaitForConnection(reason) | Step::WaitForCertificates(reason)) => vec![reason.clone()],
+        Ok(Step::AwaitUpdates(names)) => vec![in_place::waits(names)],
         Ok(_) => Vec::new(),
     }
 }

@@ -4,6 +4,7 @@ use apiserver_types::{Condition, ConditionStatus, KubeadmControlPlane, Time, con
 use jiff::SignedDuration;
 
 use super::decide::Step;
+use super::in_place;
 use super::observe::Observed;
 use super::outdated::timestamp;
 use super::remediation::OWNER_REMEDIATED;
@@ -170,6 +171,7 @@ fn with_blockers(first: String, outcome: &Outcome) -> String {
             vec![reason.clone()]
         }
         Ok(Step::WaitForCluster(reason)) => vec![(*reason).to_owned()],
+        Ok(Step::AwaitUpdates(names)) => vec![in_place::waits(names)],
         Ok(_) => Vec::new(),
     };
     let is_told = |reason: &&String| !first.contains(reason.as_str());

@@ -9,16 +9,13 @@ use serde_saphyr::{DuplicateKeyPolicy, Options};
 use super::variable_path;
 use crate::go_template::Template;
 
-/// Result that enables a patch.
-const ENABLED: &str = "true";
-
-/// Reports whether a patch is enabled for these variables.
+/// Reports whether a patch is enabled for these variables: the rendered condition is true as a value of YAML.
 pub(super) fn is_enabled(
     condition: Option<&str>,
     variables: &BTreeMap<String, Value>,
 ) -> Result<bool, String> {
     let Some(condition) = condition else { return Ok(true) };
-    Ok(render("enabledIf", condition, variables)?.trim() == ENABLED)
+    Ok(yaml(&render("enabledIf", condition, variables)?)? == Value::Bool(true))
 }
 
 /// Returns the value of an operation.

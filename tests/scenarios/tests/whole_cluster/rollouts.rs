@@ -299,6 +299,29 @@ async fn d5_another_template_a_setting_and_a_date_each_replace_the_only_machine(
     running.join_all().await;
 }
 
+/// The Machine without a server blocked the control plane for good, until a person deleted it.
+#[tokio::test(flavor = "multi_thread")]
+async fn d5_a_corrected_template_replaces_a_machine_whose_server_could_not_be_made() {
+    let scene = Scene::create("corrected", 1, |it| it).await;
+    let term = CancellationToken::new();
+    let running = tests_scenarios::run(&scene.world, &term);
+    scene.observer.until_available(1, 1).await;
+    scene.edit(NAME, "m1.none").await;
+    let mut looks = Looks::begin();
+    let both = loop {
+        let names = scene.names().await;
+        if names.len() == 2 {
+            break names;
+        }
+        looks.again(&format!("a second Machine beside {names:?}")).await;
+    };
+    scene.edit(NAME, "m1.large").await;
+    scene.guarded(1..=2, scene.until_replaced(&both, 1)).await;
+    scene.assert_members().await;
+    term.cancel();
+    running.join_all().await;
+}
+
 /// Effects of a rollout around which processes crash.
 const EFFECTS: [&str; 4] = [
     "PATCH /api/v1/namespaces/kube-system/configmaps/kubeadm-config",

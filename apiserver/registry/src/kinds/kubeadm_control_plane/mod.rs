@@ -146,19 +146,17 @@ impl Strategy for KubeadmControlPlaneStrategy {
         if spec != before
             && let Some(spec) = spec
         {
-            warnings.extend(related_warnings(new, spec, before, others).await?);
+            warnings.extend(related_warnings(new, spec, others).await?);
         }
+        let labels = object::at(new, "metadata.labels");
+        let cluster = labels.and_then(|labels| labels.get(quota_shortage::CLUSTER)).and_then(Value::as_str);
+        warnings.extend(quota_shortage::warning(new, old, cluster, others).await?);
         Ok(Verdict { warnings, ..Verdict::default() })
     }
 }
 
 /// Returns the warnings about a changed spec that depend on the cluster.
-async fn related_warnings(
-    new: &Value,
-    spec: &Value,
-    before: Option<&Value>,
-    others: &dyn ObjectReader,
-) -> ApiResult<Vec<String>> {
+async fn related_warnings(new: &Value, spec: &Value, others: &dyn ObjectReader) -> ApiResult<Vec<String>> {
     let (namespace, name) = (object::namespace(new), object::name(new));
     let is_of = |cluster: &Value| {
         let reference = |field: &str| object::at(cluster, &format!("spec.controlPlaneRef.{field}"));
@@ -168,10 +166,6 @@ async fn related_warnings(
     if spec.get("kubeadmConfigSpec").is_some_and(provider_id_region::is_without_region) {
         let path = "spec.kubeadmConfigSpec";
         warnings.extend(provider_id_region::warning(path, namespace, others, is_of).await?);
-    }
-    let cluster = object::at(new, "metadata.labels").and_then(|labels| labels.get(quota_shortage::CLUSTER));
-    if let Some(cluster) = cluster.and_then(Value::as_str).filter(|_| quota_shortage::grows(spec, before)) {
-        warnings.extend(quota_shortage::warning("spec.replicas", namespace, cluster, others).await?);
     }
     Ok(warnings)
 }

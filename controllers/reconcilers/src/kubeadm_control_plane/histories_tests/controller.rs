@@ -64,7 +64,9 @@ impl Model {
                 joined(name);
                 let others = self.servers.iter().filter(|it| it.name != *name);
                 assert!(others.clone().all(Server::works), "another Machine does not work");
-                assert!(others.count() + 1 >= self.replicas, "too few Machines");
+                let carries = |it: &Server| matches!(it.stage, Stage::Learner | Stage::Voter);
+                let disrupts = self.servers.iter().any(|it| it.name == *name && carries(it));
+                assert!(!disrupts || others.count() + 1 >= self.replicas, "too few Machines");
                 keeps(self.member_id(name));
             }
             Step::Remediate(record) => {

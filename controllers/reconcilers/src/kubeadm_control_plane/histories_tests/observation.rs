@@ -86,6 +86,10 @@ impl Model {
 
     fn set_conditions(&self, replica: &mut Replica, server: &Server, has_node: bool) {
         use ConditionStatus::{False, True, Unknown};
+        let created = Timestamp::from_second(server.created).unwrap();
+        let ready = Condition::new("InfrastructureReady", True, "Ready", "", Time(created.to_string()));
+        let status = replica.machine.status.get_or_insert_default();
+        set_condition(status.conditions.get_or_insert_default(), ready);
         for kind in Replica::components(true).chain([NODE_LABELS]).filter(|_| has_node) {
             let status = match (server.going, server.alive, server.stage) {
                 (Some(_), ..) => False,
