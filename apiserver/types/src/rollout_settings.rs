@@ -3,6 +3,7 @@
 
 use k8s_openapi::jiff::SignedDuration;
 
+use crate::cluster_upgrade::{UPGRADE, upgrade_versions};
 use crate::maintenance_window::{MAINTENANCE_WINDOW, MaintenanceWindow};
 use crate::node_labels::{NODE_LABELS, NodeLabels};
 use crate::shared::IntOrString;
@@ -34,7 +35,7 @@ pub const ON_DEADLINE: &str = "capstan.dev/on-deadline";
 pub const PROGRESS: &str = "capstan.dev/progress";
 
 /// Annotation of a MachineDeployment or KubeadmControlPlane with the policy of its rollouts, a [`RolloutPolicy`]. Absent:
-/// `Replace`.
+/// `InPlaceThenReplace`.
 pub const ROLLOUT_POLICY: &str = "capstan.dev/rollout-policy";
 
 /// Annotation of a Cluster with the time limit of a drain, e.g. `30m`, for the deletion of its Machines that have no
@@ -48,11 +49,12 @@ pub const NODE_VOLUME_DETACH_TIMEOUT: &str = "capstan.dev/node-volume-detach-tim
 /// Policy of rollouts: how Machines become up to date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RolloutPolicy {
-    /// Machines with a difference that cannot be made in place are replaced. The default, as upstream.
+    /// Machines with a difference that Capstan itself cannot make in place are replaced. No extension server is called.
     Replace,
-    /// Differences are made in place where that is possible. Other Machines are replaced.
+    /// Differences are made in place where Capstan or an extension server can. Other Machines are replaced. The default, as
+    /// upstream.
     InPlaceThenReplace,
-    /// Differences are made in place. No Machine is replaced for a rollout.
+    /// Differences are made in place, also by an extension server. No Machine is replaced for a rollout.
     InPlaceOnly,
 }
 
@@ -137,6 +139,7 @@ pub fn setting_problem(key: &str, value: &str) -> Option<String> {
         ),
         MAINTENANCE_WINDOW => return MaintenanceWindow::parse(value).err(),
         NODE_LABELS => return NodeLabels::parse(value).err(),
+        UPGRADE => return upgrade_versions(value).err(),
         _ => return None,
     };
     (!is_usable).then(|| problem.to_owned())
@@ -165,6 +168,7 @@ mod tests {
             (NODE_DRAIN_TIMEOUT, vec!["0s", "30m"], vec!["", "600", "-1m"]),
             (NODE_VOLUME_DETACH_TIMEOUT, vec!["10m"], vec!["never"]),
             (NODE_LABELS, vec!["team", "a,example.org/*"], vec!["", "a b"]),
+            (UPGRADE, vec!["v1.34.2", "v1.34.2,v1.35.0"], vec!["", "1.34.2", "v1.35.0,v1.34.2"]),
             (PROGRESS_DEADLINE, vec!["1m", "30m", "48h"], vec!["59s", "0s", "-1h", "30", ""]),
             (ON_DEADLINE, vec!["pause"], vec!["", "Pause", "delete"]),
             (

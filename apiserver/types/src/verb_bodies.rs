@@ -1,4 +1,4 @@
-//! Request bodies of the verbs of MachineDeployments and control planes.
+//! Request bodies of the verbs of Clusters, MachineDeployments and control planes.
 
 use serde_json::Value;
 
@@ -37,6 +37,31 @@ wire! {
             api_version: String,
             /// Kind of this body, or unset.
             kind: String,
+        }
+    }
+
+    /// Request for an upgrade of a Cluster to another version of Kubernetes, or for its end at the next safe point.
+    ClusterUpgradeRequest {
+        optional {
+            /// `capstan.dev/v1alpha1`, or unset.
+            api_version: String,
+            /// If true, the upgrade in progress ends at the version that the control plane has taken last. `version` is
+            /// unset then. Default: false.
+            cancel: bool,
+            /// If true, nothing changes, and the response is the plan. Default: false.
+            dry_run: bool,
+            /// Kind of this body, or unset.
+            kind: String,
+            /// Reason, for the annotation `kubernetes.io/change-cause` of the Cluster.
+            #[schemars(length(max = 256))]
+            reason: String,
+            /// Versions on the way to `version`, one of each minor version between, in their order. For a Cluster without a
+            /// topology; the class of a topology lists its versions. Default: none.
+            #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
+            through: Vec<String>,
+            /// Target version of Kubernetes, with a leading v, for example `v1.35.2`. Required, unless `cancel` is true.
+            #[schemars(length(min = 1, max = 256))]
+            version: String,
         }
     }
 
@@ -83,6 +108,7 @@ pub fn verb_bodies() -> Vec<(&'static str, Value)> {
         ("RolloutHistory", structural::<RolloutHistory>()),
         ("RolloutRollback", structural::<RolloutRollback>()),
         ("ClusterWhyRequest", structural::<ClusterWhyRequest>()),
+        ("ClusterUpgradeRequest", structural::<ClusterUpgradeRequest>()),
         ("RolloutPlanRequest", structural::<RolloutPlanRequest>()),
     ]
 }

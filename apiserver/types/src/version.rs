@@ -1,4 +1,4 @@
-//! Kubernetes versions: parsing, comparison and the limits of an upgrade.
+//! Kubernetes versions: parsing, comparison, the limits of an upgrade, and names with a version.
 
 use std::cmp::Ordering;
 
@@ -30,6 +30,21 @@ pub fn skew(current: Option<&str>, wanted: &str, another_image: bool) -> Option<
         ));
     }
     None
+}
+
+/// Returns `name`, for example that of an image, with version `to` in place of `from`; `None` if `from` is not in it. The `v`
+/// is optional in a name, and is kept.
+pub fn renamed(name: &str, from: &str, to: &str) -> Option<String> {
+    let (from, to) = (from.trim_start_matches('v'), to.trim_start_matches('v'));
+    let is_part = |char: Option<char>| char.is_some_and(|char| char.is_ascii_digit());
+    let mut found = name.match_indices(from).filter(|(at, _)| {
+        let before = name.get(..*at).unwrap_or_default();
+        let after = name.get(at + from.len()..).unwrap_or_default();
+        // 1.29.1 is not in 1.29.10, nor in 11.29.1.
+        !is_part(before.chars().next_back()) && !is_part(after.chars().next())
+    });
+    let (at, _) = found.next()?;
+    Some(format!("{}{to}{}", name.get(..at)?, name.get(at + from.len()..)?))
 }
 
 fn parse(text: &str) -> Option<Version> {
@@ -68,6 +83,21 @@ mod tests {
                 _ => false,
             };
             assert!(matches, "{current:?} to {wanted}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn the_new_version_replaces_the_old_one_in_a_name() {
+        let table = [
+            ("ubuntu-2204-kube-v1.29.1", Some("ubuntu-2204-kube-v1.30.0")),
+            ("ubuntu-2204-kube-1.29.1-2026", Some("ubuntu-2204-kube-1.30.0-2026")),
+            ("kube-v1.29.10", None),
+            ("kube-v11.29.1", None),
+            ("kube-v1.29.10-not-1.29.1", Some("kube-v1.29.10-not-1.30.0")),
+            ("ubuntu", None),
+        ];
+        for (name, expected) in table {
+            assert_eq!(renamed(name, "v1.29.1", "v1.30.0").as_deref(), expected, "{name}");
         }
     }
 }

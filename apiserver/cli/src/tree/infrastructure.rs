@@ -18,7 +18,7 @@ const NETWORK_CAUSES: [&str; 7] = [
 ];
 
 /// Changes that a Cluster or a set of Machines reports as its state, with the most disruptive first.
-const CHANGES: [&str; 5] = ["Remediating", "RollingOut", "ScalingDown", "ScalingUp", "Updating"];
+const CHANGES: [&str; 6] = ["Remediating", "RollingOut", "ScalingDown", "ScalingUp", "Updating", "Upgrading"];
 
 /// Returns the node of the Cluster, without children.
 pub(super) fn cluster(cluster: &Cluster) -> Node {

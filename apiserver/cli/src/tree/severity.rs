@@ -3,7 +3,7 @@
 use apiserver_types::{Condition, ConditionStatus};
 
 /// Conditions for which False is the steady state. All others are steady while they are True.
-const NEGATIVE: [&str; 11] = [
+const NEGATIVE: [&str; 12] = [
     "Paused",
     "Deleting",
     "RollingOut",
@@ -11,6 +11,7 @@ const NEGATIVE: [&str; 11] = [
     "ScalingDown",
     "Remediating",
     "Updating",
+    "Upgrading",
     "Progressing",
     "Deleted",
     "Reconciling",
@@ -167,6 +168,8 @@ mod tests {
             ("Paused", False, "NotPaused", "", Severity::Done),
             ("Paused", True, "Paused", "", Severity::Warning),
             ("Deleting", True, "DrainingNode", "", Severity::Running),
+            ("Upgrading", True, "ClusterUpgrading", "", Severity::Running),
+            ("Upgrading", False, "NotUpgrading", "", Severity::Done),
             ("InstanceReady", False, "WaitingForBootstrapData", "", Severity::Waiting),
             ("NodeHealthy", Unknown, "InspectionFailed", "Waiting for Cluster", Severity::Waiting),
             ("Ready", False, "NotReady", "* DataSecretAvailable: Waiting for Cluster", Severity::Waiting),

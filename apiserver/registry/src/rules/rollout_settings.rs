@@ -1,6 +1,7 @@
-//! Validation of settings in annotations: of remediations, maintenance windows, rollouts, deletions and Nodes.
+//! Validation of settings in annotations: of remediations, maintenance windows, rollouts, deletions, Nodes and upgrades.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use apiserver_types::UPGRADE;
 use apiserver_types::maintenance_window::MAINTENANCE_WINDOW;
 use apiserver_types::node_labels::NODE_LABELS;
 use apiserver_types::rollout_settings::{
@@ -19,6 +20,7 @@ pub(crate) const OF_CLUSTERS: &[&str] = &[
     NODE_DRAIN_TIMEOUT,
     NODE_VOLUME_DETACH_TIMEOUT,
     NODE_LABELS,
+    UPGRADE,
 ];
 
 /// Settings of a KubeadmControlPlane.

@@ -27,7 +27,7 @@ pub(crate) struct Identity {
 }
 
 /// Identities that share their column with another one and differ from it only in the source of their credentials.
-const OF_SHARED_COLUMNS: [&str; 11] = [
+const OF_SHARED_COLUMNS: [&str; 13] = [
     "anonymous with forged headers",
     "own that is named as a controller",
     "administrators",
@@ -39,6 +39,8 @@ const OF_SHARED_COLUMNS: [&str; 11] = [
     "Keystone administrator of another project",
     "host account by a token",
     "host user without rights, named as an own one, by a token",
+    "OIDC user of the host",
+    "OIDC user of the host without rights, named as an own one",
 ];
 
 /// Headers by which a front proxy names an administrator, in the spellings that other programs understand, too.
@@ -110,6 +112,14 @@ pub(crate) fn all(scene: &Scene) -> Vec<Identity> {
         "host user without rights, named as an own one, by a token",
         Entry::Direct("none"),
         of_host("administrator"),
+    );
+    // IA-44: the host has the same issuer, so its users are those of the host, and groups of masters give nothing.
+    let shared = |sub: &str| bearer(scene, &scene.shared_issuer.token("k1", &claims(sub)));
+    add("OIDC user of the host", Entry::Direct("host-view"), shared(host::VIEWER));
+    add(
+        "OIDC user of the host without rights, named as an own one",
+        Entry::Direct("none"),
+        shared("administrator"),
     );
     add("host user", Entry::Hosted("host-view"), hosted(host::VIEWER));
     add("host user without rights, named as an own one", Entry::Hosted("none"), hosted("administrator"));

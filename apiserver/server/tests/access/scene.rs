@@ -23,6 +23,8 @@ const ACCOUNTS: &str = "capstan-system";
 pub(crate) struct Scene {
     pub(crate) server: Server,
     pub(crate) issuer: Issuer,
+    /// Issuer that the host has, too, with the same names.
+    pub(crate) shared_issuer: Issuer,
     /// Tokens of a member of the project that the team's namespace belongs to, of an administrator of another project, and
     /// of a reader of the first one.
     pub(crate) keystone: [String; 3],
@@ -44,8 +46,9 @@ impl Scene {
         let (other, _) = log_in(&simulator, "admin", "admin").await;
         let (reader, _) = log_in(&simulator, "auditor", "demo").await;
         let issuer = Issuer::start(vec![("k1", SigningKey::new("ES256"))]).await;
+        let shared_issuer = Issuer::start(vec![("k1", SigningKey::new("ES256"))]).await;
         let front_proxies = authority("front proxies");
-        let config = configure(data.path(), &simulator, &issuer, &front_proxies, &project);
+        let config = configure(data.path(), &simulator, [&issuer, &shared_issuer], &front_proxies, &project);
         let server = Server::start(data.path(), &config, front_proxies);
         let admin = server.user("root", &["system:masters"]);
         ready(&admin).await;
@@ -53,7 +56,16 @@ impl Scene {
         create(&admin, &format!("{}/machines", machine_scene::CORE), &paused_machine("m2")).await;
         let machine = of_machine(&server, &admin, "m2", "m2").await;
         let keystone = [member, other, reader];
-        let scene = Self { server, issuer, keystone, account, machine, _simulator: simulator, _data: data };
+        let scene = Self {
+            server,
+            issuer,
+            shared_issuer,
+            keystone,
+            account,
+            machine,
+            _simulator: simulator,
+            _data: data,
+        };
         scene.permissions_are_in_force().await;
         scene
     }
@@ -105,7 +117,7 @@ async fn log_in(simulator: &Simulator, user: &str, project: &str) -> (String, St
 fn configure(
     data: &Path,
     simulator: &Simulator,
-    issuer: &Issuer,
+    [issuer, shared_issuer]: [&Issuer; 2],
     front_proxies: &CertifiedIssuer<'static, KeyPair>,
     project: &str,
 ) -> std::path::PathBuf {
@@ -117,17 +129,20 @@ fn configure(
         "users": [{"name": "u", "user": {"token": "t"}}],
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]});
     std::fs::write(&kubeconfig, text.to_string()).unwrap();
-    let claims =
-        json!({"username": {"claim": "sub", "prefix": "oidc:"}, "groups": {"claim": "groups", "prefix": ""}});
+    let jwt = |issuer: &Issuer, prefix: &str| {
+        json!({"issuer": {"url": issuer.url(), "audiences": ["capstan"], "certificateAuthority": issuer.ca()},
+            "claimMappings": {"username": {"claim": "sub", "prefix": prefix},
+                "groups": {"claim": "groups", "prefix": ""}}})
+    };
     let text = json!({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthenticationConfiguration",
-        "jwt": [{"issuer": {"url": issuer.url(), "audiences": ["capstan"], "certificateAuthority": issuer.ca()},
-            "claimMappings": claims}]});
+        "jwt": [jwt(issuer, "oidc:"), jwt(shared_issuer, "")]});
     std::fs::write(&authentication, text.to_string()).unwrap();
     let text = json!({"apiVersion": "capstan.dev/v1alpha1", "kind": "ServerConfiguration",
         // Tens of thousands of lines, of which this suite reads none.
         "audit": {"enabled": false},
         "host": {"kubeconfig": kubeconfig, "reviewUnknownTokens": true},
         "keystone": {"authURL": simulator.auth_url(), "allowInsecureHTTP": true},
+        "authentication": {"issuers": [{"url": shared_issuer.url(), "sharedWithHost": true}]},
         "authenticationConfigFile": authentication});
     std::fs::write(&config, text.to_string()).unwrap();
     config

@@ -1,6 +1,7 @@
 //! Image query of an upgrade: the requested image, or the present one's name with the new version.
 
 use apiserver_types::ImageParam;
+use apiserver_types::version::renamed;
 use controllers_infrastructure::{Image, ImageQuery};
 
 /// Error of a search that found no image to upgrade to.
@@ -49,21 +50,6 @@ fn explicit(requested: &ImageParam) -> Result<ImageQuery, Unfound> {
     Ok(ImageQuery { id: None, name: filter.name.clone(), tags: filter.tags.clone().unwrap_or_default() })
 }
 
-/// Returns `name` with version `to` in place of `from`; `None` if `from` is not in it. The `v` is
-/// optional in a name, and is kept.
-fn renamed(name: &str, from: &str, to: &str) -> Option<String> {
-    let (from, to) = (from.trim_start_matches('v'), to.trim_start_matches('v'));
-    let is_part = |char: Option<char>| char.is_some_and(|char| char.is_ascii_digit());
-    let mut found = name.match_indices(from).filter(|(at, _)| {
-        let before = name.get(..*at).unwrap_or_default();
-        let after = name.get(at + from.len()..).unwrap_or_default();
-        // 1.29.1 is not in 1.29.10, nor in 11.29.1.
-        !is_part(before.chars().next_back()) && !is_part(after.chars().next())
-    });
-    let (at, _) = found.next()?;
-    Some(format!("{}{to}{}", name.get(..at)?, name.get(at + from.len()..)?))
-}
-
 /// Returns the one usable image of those that were found.
 pub(crate) fn pick<'a>(query: &ImageQuery, found: &'a [Image]) -> Result<&'a Image, Unfound> {
     let what = describe(query);
@@ -96,21 +82,6 @@ mod tests {
     use apiserver_types::{ImageFilter, ImageRef};
 
     use super::*;
-
-    #[test]
-    fn the_new_version_replaces_the_old_one_in_an_image_name() {
-        let table = [
-            ("ubuntu-2204-kube-v1.29.1", Some("ubuntu-2204-kube-v1.30.0")),
-            ("ubuntu-2204-kube-1.29.1-2026", Some("ubuntu-2204-kube-1.30.0-2026")),
-            ("kube-v1.29.10", None),
-            ("kube-v11.29.1", None),
-            ("kube-v1.29.10-not-1.29.1", Some("kube-v1.29.10-not-1.30.0")),
-            ("ubuntu", None),
-        ];
-        for (name, expected) in table {
-            assert_eq!(renamed(name, "v1.29.1", "v1.30.0").as_deref(), expected, "{name}");
-        }
-    }
 
     #[test]
     fn a_requested_image_has_precedence_over_the_present_one() {

@@ -43,7 +43,7 @@ pub(super) enum Step {
     CreateKubeconfig(String),
     /// Nothing is left to do.
     Nothing,
-    /// Wait until the annotations that hold up the deletion of a topology are gone.
+    /// Wait until the controller of topologies lets the deletion proceed: a hook may hold it up.
     WaitForHook,
     /// Have the workload cluster delete these objects, and wait for that.
     CleanWorkload(String),

@@ -2,7 +2,7 @@
 
 use apiserver_types::{
     Cluster, ClusterInitialization, ClusterPhase, ClusterStatus, Condition, ConditionStatus, Gate, Machine,
-    Polarity, ReplicaCounts, Time, condition, set_condition,
+    Polarity, ReplicaCounts, Time, UPGRADING, condition, set_condition,
 };
 
 use super::decide::{Step, is_complete};
@@ -42,8 +42,11 @@ pub(super) fn report(cluster: &mut Cluster, observed: &Observed, step: &Step, no
     }
     let available = available(known, &gates, now);
     set_condition(known, available.at_generation(generation));
-    let work = if has_topology { work_of_topology(known, generation) } else { None };
-    let work = work.as_deref().map(|reason| (reason, "See the condition TopologyReconciled"));
+    let (work, source) = match has_topology {
+        true => (work_of_topology(known, generation), "See the condition TopologyReconciled"),
+        false => (work_of_upgrade(known), "See the condition Upgrading"),
+    };
+    let work = work.as_deref().map(|reason| (reason, source));
     kstatus::report(known, work, generation, now);
     condition_order::sort(known);
     status.phase = Some(phase);
@@ -69,6 +72,12 @@ fn work_of_topology(conditions: &[Condition], generation: Option<i64>) -> Option
         Some(it) if it.observed_generation == generation => (!it.holds()).then(|| it.reason.clone()),
         _ => Some("Progressing".to_owned()),
     }
+}
+
+/// Returns the reason of an upgrade of a Cluster without a topology, while it is in progress. Between two steps, no other
+/// condition shows it.
+fn work_of_upgrade(conditions: &[Condition]) -> Option<String> {
+    condition(conditions, UPGRADING).filter(|it| it.holds()).map(|it| it.reason.clone())
 }
 
 /// Returns reason and field of each milestone that is true in `after` and was not in `before`.
@@ -265,6 +274,18 @@ mod tests {
             let conditions = [topology.at_generation(Some(observed))];
             assert_eq!(work_of_topology(&conditions, Some(2)).as_deref(), expected, "{conditions:?}");
         }
+    }
+
+    #[test]
+    fn a_cluster_without_a_topology_has_work_left_while_an_upgrade_is_in_progress() {
+        use ConditionStatus::{False, True};
+        for (status, reason, expected) in
+            [(True, "ClusterUpgrading", Some("ClusterUpgrading")), (False, "NotUpgrading", None)]
+        {
+            let conditions = [Condition::new(UPGRADING, status, reason, "", Time::default())];
+            assert_eq!(work_of_upgrade(&conditions).as_deref(), expected);
+        }
+        assert_eq!(work_of_upgrade(&[]), None);
     }
 
     /// The text was recorded from upstream's controllers.

@@ -1,7 +1,7 @@
 //! Command `capstan plan`: the effects of a change, before the change is made.
 
 mod change;
-mod view;
+pub(super) mod view;
 
 use std::path::PathBuf;
 
@@ -82,7 +82,6 @@ pub fn plan(command: &PlanCommand) -> Result<(), Failure> {
         let Connection { client, namespace } = arguments.connection.connect().await?;
         let text = planned(&client, &namespace, &resource, arguments).await?;
         output::print(text.as_bytes())
-            .map_err(|error| Failure::new(ExitCode::Failed, format!("cannot write the output: {error}")))
     })
     .map_err(|failure| if arguments.output == ViewForm::Json { failure.for_programs() } else { failure })
 }

@@ -85,26 +85,29 @@ fn forecasts(plan: &Value) -> Option<String> {
     table(["FORECASTS"], items(plan, "forecasts").map(|it| [word(it)]))
 }
 
-fn items<'a>(plan: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
+pub(in crate::commands) fn items<'a>(plan: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
     plan[field].as_array().into_iter().flatten()
 }
 
 /// Returns kind and name.
-fn named(object: &Value) -> String {
+pub(in crate::commands) fn named(object: &Value) -> String {
     format!("{}/{}", word(&object["kind"]), word(&object["name"]))
 }
 
-fn word(field: &Value) -> String {
+pub(in crate::commands) fn word(field: &Value) -> String {
     field.as_str().map_or_else(|| "-".to_owned(), |text| text.replace('\n', " "))
 }
 
-fn list(field: &Value, joint: &str) -> String {
+pub(in crate::commands) fn list(field: &Value, joint: &str) -> String {
     let texts: Vec<String> = field.as_array().into_iter().flatten().map(word).collect();
     if texts.is_empty() { "-".to_owned() } else { texts.join(joint) }
 }
 
 /// Returns a table; `None` without rows.
-fn table<const N: usize>(titles: [&str; N], rows: impl Iterator<Item = [String; N]>) -> Option<String> {
+pub(in crate::commands) fn table<const N: usize>(
+    titles: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> Option<String> {
     let rows: Vec<[String; N]> = std::iter::once(titles.map(str::to_owned)).chain(rows).collect();
     (rows.len() > 1).then(|| columns(&rows))
 }

@@ -10,22 +10,23 @@ use serde_json::Value;
 
 use super::class::GROUP;
 use super::topology::SKIP_ORDER;
+use super::upgrade_stop;
 use crate::rules::json_fields::{annotation, get, items, text};
 use crate::rules::label_selection::LabelSelection;
 use crate::rules::machine_template::CLUSTER_LABEL;
 use crate::rules::semver::Semver;
 
 /// Label of the objects that a topology has created.
-const OWNED_LABEL: &str = "topology.cluster.x-k8s.io/owned";
+pub(super) const OWNED_LABEL: &str = "topology.cluster.x-k8s.io/owned";
 
 /// Annotation with the hooks that have not finished, separated by commas.
-const PENDING_HOOKS: &str = "runtime.cluster.x-k8s.io/pending-hooks";
+pub(super) const PENDING_HOOKS: &str = "runtime.cluster.x-k8s.io/pending-hooks";
 
 /// Hook that must finish before the next version change.
-const AFTER_UPGRADE: &str = "AfterClusterUpgrade";
+pub(super) const AFTER_UPGRADE: &str = "AfterClusterUpgrade";
 
 /// Group and kind of the control plane that this server stores.
-const CONTROL_PLANE: (&str, &str) = ("controlplane.cluster.x-k8s.io", "KubeadmControlPlane");
+pub(super) const CONTROL_PLANE: (&str, &str) = ("controlplane.cluster.x-k8s.io", "KubeadmControlPlane");
 
 /// Adds the error of a version change, if there is one.
 pub(super) async fn validate(
@@ -58,7 +59,7 @@ pub(super) async fn validate(
 }
 
 /// Validates that the version goes up by one minor version, unless the class defines the upgrade path, and that the
-/// previous upgrade has finished.
+/// previous upgrade has finished. It goes down only if the verb `upgrade` has cancelled the upgrade.
 async fn validate_step(
     now: &Semver,
     then: &Semver,
@@ -71,6 +72,9 @@ async fn validate_step(
         return Ok(None);
     }
     if now.numbers < then.numbers {
+        if upgrade_stop::is_stop(now, (new, old), others).await? {
+            return Ok(None);
+        }
         return Ok(Some(format!("version cannot be decreased from {from:?} to {to:?}")));
     }
     let ceiling = (then.numbers.0, then.numbers.1.saturating_add(2), 0);

@@ -51,6 +51,19 @@ fn advise(reason: &str) -> Option<Advice> {
 }
 
 #[test]
+fn an_upgrade_by_the_verb_is_a_cause_while_it_is_in_progress() {
+    let objects = |status: &str| Objects {
+        cluster: object(
+            "c",
+            &[("Upgrading", status, "ClusterUpgrading"), ("Available", "True", "Available")],
+        ),
+        ..Objects::default()
+    };
+    assert_eq!(names(&objects("True")), ["Cluster c"]);
+    assert_eq!(names(&objects("False")), [""; 0]);
+}
+
+#[test]
 fn a_chain_ends_at_the_object_with_the_first_cause_and_says_what_unblocks_it() {
     let objects = blocked();
     assert_eq!(

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::rules::json_fields::{items, text};
 
 /// Conditions whose steady status is False.
-const NEGATIVE: [&str; 4] = ["Deleting", "Paused", "RollingOut", "ScalingUp"];
+const NEGATIVE: [&str; 5] = ["Deleting", "Paused", "RollingOut", "ScalingUp", "Upgrading"];
 
 /// Conditions that are True also while everything goes on. They explain something only if their message names an
 /// obstacle.
@@ -16,7 +16,8 @@ const BUSY: [&str; 2] = ["RollingOut", "ScalingUp"];
 const OBSTACLE: &str = " blocked";
 
 /// Conditions of a Cluster itself. Those that repeat the state of other objects are in [`CLUSTER_PARTS`].
-pub(super) const CLUSTER: &[&str] = &["Deleting", "Paused", "TopologyReconciled", "RemoteConnectionProbe"];
+pub(super) const CLUSTER: &[&str] =
+    &["Deleting", "Paused", "TopologyReconciled", "Upgrading", "RemoteConnectionProbe"];
 
 /// Conditions of a Cluster that repeat the state of its infrastructure, its control plane and its workers.
 pub(super) const CLUSTER_PARTS: &[&str] = &[
