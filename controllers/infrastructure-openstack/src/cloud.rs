@@ -344,6 +344,14 @@ impl Cloud for OpenStackCloud {
         compute::actions(&self.0, server).await
     }
 
+    async fn action(&self, server: &str, request_id: &str) -> CloudResult<ActionRecord> {
+        compute::action(&self.0, server, request_id).await
+    }
+
+    async fn detach_volume(&self, server: &str, volume: &str) -> CloudResult<()> {
+        compute::detach_volume(&self.0, server, volume).await
+    }
+
     async fn volumes_named(&self, name: &str) -> CloudResult<Vec<Volume>> {
         volume::volumes_named(&self.0, name).await
     }

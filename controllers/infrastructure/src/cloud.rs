@@ -237,8 +237,14 @@ pub trait Cloud: Send + Sync + std::fmt::Debug + 'static {
     async fn rebuild_server(&self, id: &str, rebuild: &Rebuild) -> CloudResult<Option<String>>;
     /// Reads the last lines of a server's console. Nova does not have them before the server is built.
     async fn console_log(&self, server: &str, lines: u32) -> CloudResult<String>;
-    /// Reads the instance-action log, newest entry first.
+    /// Reads the instance-action log, newest entry first. Only the newest entries have their events.
     async fn actions(&self, server: &str) -> CloudResult<Vec<ActionRecord>>;
+    /// Reads one entry of the instance-action log, with its events.
+    async fn action(&self, server: &str, request_id: &str) -> CloudResult<ActionRecord>;
+    /// Requests that a volume is detached from a server. Nova responds before it is detached. A locked server, a server in
+    /// another state and a volume that is being detached are errors of class `Conflict`. The volume from which the server
+    /// boots is one of class `Invalid`, or `Forbidden` with an old Nova.
+    async fn detach_volume(&self, server: &str, volume: &str) -> CloudResult<()>;
 
     /// Lists the volumes of the project with exactly this name.
     async fn volumes_named(&self, name: &str) -> CloudResult<Vec<Volume>>;

@@ -17,7 +17,7 @@ mod volumes;
 
 pub(crate) use messages::Message;
 pub(crate) use snapshots::Snapshot;
-pub(crate) use volumes::{advance, attach, detach, reserve};
+pub(crate) use volumes::{advance, attach, begin_detaching, detach, reserve};
 
 /// Status of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +25,7 @@ pub(crate) enum Status {
     Creating,
     Available,
     InUse,
+    Detaching,
     Deleting,
     Error,
 }
@@ -35,6 +36,7 @@ impl Status {
             Self::Creating => "creating",
             Self::Available => "available",
             Self::InUse => "in-use",
+            Self::Detaching => "detaching",
             Self::Deleting => "deleting",
             Self::Error => "error",
         }

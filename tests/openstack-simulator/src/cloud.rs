@@ -194,6 +194,13 @@ impl SimulatedCloud {
         true
     }
 
+    /// Locks a server as its owner does, or unlocks it.
+    pub(crate) fn set_locked(&self, server: &str, locked: bool) -> bool {
+        let mut state = crate::lock(&self.state);
+        let found = state.servers.get_mut(server);
+        found.map(|found| found.locked = locked).is_some()
+    }
+
     /// Takes a snapshot of a volume, as a CSI driver does.
     pub(crate) fn take_snapshot(&self, volume: &str) -> bool {
         cinder::Snapshot::take(&mut crate::lock(&self.state), volume, Timestamp::now())

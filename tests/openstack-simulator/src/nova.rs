@@ -146,6 +146,9 @@ fn server(state: &mut CloudState, context: &Context<'_>, id: &str, path: &[&str]
         (_, ["metadata", rest @ ..]) => labels::metadata(state, context, id, rest),
         (&Method::GET, ["os-interface"]) => attachments::interfaces(state, context, id),
         (&Method::GET, ["os-volume_attachments"]) => attachments::volumes(state, context, id),
+        (&Method::DELETE, ["os-volume_attachments", volume]) => {
+            attachments::detach(state, context, id, volume)
+        }
         _ => Err(no_such_page()),
     }
 }

@@ -184,6 +184,11 @@ impl Simulator {
         self.cloud.attach_volume(volume, server)
     }
 
+    /// Locks a server as its owner does, or unlocks it. Returns false if there is no such server.
+    pub fn set_locked(&self, server: &str, locked: bool) -> bool {
+        self.cloud.set_locked(server, locked)
+    }
+
     /// Takes a snapshot of a volume, as a CSI driver does. Returns false if there is no such volume.
     pub fn take_snapshot(&self, volume: &str) -> bool {
         self.cloud.take_snapshot(volume)

@@ -113,6 +113,7 @@ forward! {
         server(id: &str) -> Server;
         console_log(server: &str, lines: u32) -> String;
         actions(server: &str) -> Vec<ActionRecord>;
+        action(server: &str, request_id: &str) -> ActionRecord;
         volumes_named(name: &str) -> Vec<Volume>;
         volume(id: &str) -> Volume;
         volumes() -> Vec<Volume>;
@@ -171,6 +172,7 @@ forward! {
         reboot_server(id: &str, kind: RebootKind) -> Option<String>;
         set_power_state(id: &str, state: PowerState) -> Option<String>;
         rebuild_server(id: &str, rebuild: &Rebuild) -> Option<String>;
+        detach_volume(server: &str, volume: &str) -> ();
         create_volume(new: &NewVolume) -> Volume;
         set_volume_metadata(id: &str, metadata: &BTreeMap<String, String>) -> ();
         delete_volume(id: &str) -> ();

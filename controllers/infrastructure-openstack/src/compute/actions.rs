@@ -2,7 +2,7 @@
 //!
 //! The list of actions does not say how an action went; its events do, one call per action.
 
-use controllers_infrastructure::{ActionRecord, CloudResult};
+use controllers_infrastructure::{ActionEvent, ActionRecord, CloudResult};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 
@@ -37,14 +37,26 @@ struct Action {
 #[derive(Deserialize)]
 struct Event {
     #[serde(default)]
+    event: String,
+    #[serde(default)]
     finish_time: Option<String>,
     #[serde(default)]
     result: Option<String>,
 }
 
+/// Returns the path of the log of a server.
+fn log(server: &str) -> String {
+    format!("{}/os-instance-actions", path(server))
+}
+
+/// Returns one entry of the log of a server.
+pub(crate) async fn action(session: &Session, server: &str, request_id: &str) -> CloudResult<ActionRecord> {
+    detail(session, &log(server), request_id).await
+}
+
 /// Returns the log of a server, newest entry first.
 pub(crate) async fn actions(session: &Session, server: &str) -> CloudResult<Vec<ActionRecord>> {
-    let root = format!("{}/os-instance-actions", path(server));
+    let root = log(server);
     let request = Request::get(Service::Compute, root.clone());
     let mut all: Vec<Action> = list(session, request, "instanceActions").await?;
     all.sort_by(|one, other| other.start_time.cmp(&one.start_time));
@@ -76,6 +88,11 @@ fn record(action: Action) -> ActionRecord {
         request_id: action.request_id,
         started_at: utc(&action.start_time),
         message: action.message,
+        events: action
+            .events
+            .into_iter()
+            .map(|event| ActionEvent { name: event.event, result: event.result })
+            .collect(),
     }
 }
 
@@ -89,6 +106,7 @@ fn ended(action: Action) -> ActionRecord {
         request_id: action.request_id,
         started_at: utc(&action.start_time),
         message: action.message,
+        events: Vec::new(),
     }
 }
 
@@ -117,5 +135,23 @@ mod tests {
         assert_eq!(read(&json!([good, open])), (None, None));
         assert_eq!(read(&json!([later, good])), (Some("Success".into()), at(3)));
         assert_eq!(read(&json!([good, bad])), (Some("Error".into()), at(4)));
+    }
+
+    #[test]
+    fn an_action_has_the_names_and_the_results_of_its_events() {
+        let events = json!([
+            {"event": "compute_stop_instance", "finish_time": "2026-09-09T10:00:02.000000", "result": "Success"},
+            {"event": "compute_start_instance", "finish_time": null, "result": null},
+        ]);
+        let action = json!({
+            "action": "stop", "request_id": "req-1", "start_time": "2026-09-09T10:00:00.000000", "events": events,
+        });
+        let found = record(serde_json::from_value(action).unwrap()).events;
+        let event = |name: &str, result: Option<&str>| ActionEvent {
+            name: name.to_owned(),
+            result: result.map(str::to_owned),
+        };
+        let (stopped, starts) = ("compute_stop_instance", "compute_start_instance");
+        assert_eq!(found, [event(stopped, Some("Success")), event(starts, None)]);
     }
 }

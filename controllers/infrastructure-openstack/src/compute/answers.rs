@@ -85,6 +85,8 @@ pub(super) struct Server {
     status: String,
     #[serde(rename = "OS-EXT-STS:task_state", default)]
     task_state: Option<String>,
+    #[serde(rename = "OS-EXT-STS:power_state", default)]
+    power_state: Option<i64>,
     /// An empty string when booted from a volume, else an object.
     #[serde(default)]
     image: Value,
@@ -101,7 +103,14 @@ pub(super) struct Server {
     #[serde(default)]
     created: String,
     #[serde(rename = "os-extended-volumes:volumes_attached", default)]
-    volumes: Vec<Created>,
+    volumes: Vec<AttachedVolume>,
+}
+
+#[derive(Deserialize)]
+struct AttachedVolume {
+    id: String,
+    #[serde(default)]
+    delete_on_termination: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -124,6 +133,8 @@ impl From<Server> for infrastructure::Server {
             .into_iter()
             .flat_map(|(network, all)| all.into_iter().map(move |one| address(&network, one)))
             .collect();
+        let kept = server.volumes.iter().filter(|volume| volume.delete_on_termination == Some(false));
+        let kept_volumes = kept.map(|volume| volume.id.clone()).collect();
         Self {
             id: server.id,
             name: server.name,
@@ -131,6 +142,7 @@ impl From<Server> for infrastructure::Server {
             fault: server.fault.map(|fault| fault.message).filter(|_| server.status == "ERROR"),
             status: server.status,
             task_state: server.task_state,
+            power_state: server.power_state,
             image_id: server.image.get("id").and_then(Value::as_str).map(str::to_owned),
             metadata: server.metadata,
             tags: server.tags,
@@ -138,6 +150,7 @@ impl From<Server> for infrastructure::Server {
             availability_zone: server.availability_zone.filter(|zone| !zone.is_empty()),
             created_at: utc(&server.created),
             volumes: server.volumes.into_iter().map(|volume| volume.id).collect(),
+            kept_volumes,
         }
     }
 }
@@ -175,6 +188,16 @@ mod tests {
     fn a_server_booted_from_a_volume_has_no_image() {
         assert_eq!(read(&json!({"image": ""})).image_id, None);
         assert_eq!(read(&json!({"image": {"id": "i"}})).image_id.as_deref(), Some("i"));
+    }
+
+    #[test]
+    fn only_volumes_that_nova_says_it_keeps_outlive_their_server() {
+        let volume = |id: &str, deleted: Value| json!({"id": id, "delete_on_termination": deleted});
+        let all = [volume("own", json!(true)), volume("claim", json!(false)), json!({"id": "unknown"})];
+        let server = read(&json!({"os-extended-volumes:volumes_attached": all, "OS-EXT-STS:power_state": 4}));
+        assert_eq!((server.volumes.len(), server.kept_volumes), (3, vec!["claim".to_owned()]));
+        assert_eq!(server.power_state, Some(4));
+        assert_eq!(read(&json!({})).power_state, None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ mod actions;
 mod answers;
 mod bodies;
 
-pub(crate) use actions::actions;
+pub(crate) use actions::{action, actions};
 
 use std::collections::BTreeMap;
 
@@ -187,6 +187,11 @@ pub(crate) async fn console_log(session: &Session, id: &str, lines: u32) -> Clou
     let body = json!({"os-getConsoleOutput": {"length": lines}});
     let request = Request::post(Service::Compute, format!("{}/action", path(id)), body);
     session.under(&request, "output").await
+}
+
+pub(crate) async fn detach_volume(session: &Session, server: &str, volume: &str) -> CloudResult<()> {
+    let attachment = format!("{}/os-volume_attachments/{}", path(server), encode(volume));
+    session.done(&Request::delete(Service::Compute, attachment)).await.map(drop)
 }
 
 async fn act(session: &Session, id: &str, body: Value) -> CloudResult<Option<String>> {

@@ -45,6 +45,8 @@ plain! {
         status: String,
         /// Task in progress, e.g. `rebooting`.
         task_state: Option<String>,
+        /// Power state as nova-compute has last seen it: 1 runs, 4 is off, ...; `None` if Nova does not show it.
+        power_state: Option<i64>,
         /// Image id; `None` when booted from a volume.
         image_id: Option<String>,
         /// Metadata.
@@ -61,6 +63,8 @@ plain! {
         created_at: String,
         /// Ids of attached volumes.
         volumes: Vec<String>,
+        /// Ids of those that Nova does not delete with the server.
+        kept_volumes: Vec<String>,
     }
 
     /// Address of a server.
@@ -141,6 +145,16 @@ plain! {
         finished_at: Option<String>,
         /// Nova's message, if any.
         message: Option<String>,
+        /// Its parts, as the services of Nova report them; empty if they were not read.
+        events: Vec<ActionEvent>,
+    }
+
+    /// Part of an action that one service of Nova makes.
+    ActionEvent {
+        /// Name of the service and its function, e.g. `compute_stop_instance`.
+        name: String,
+        /// `Success`, `Error`, or `None` while it runs.
+        result: Option<String>,
     }
 }
 

@@ -1,7 +1,10 @@
 //! Suite cases about actions on servers.
 
 use super::{World, eventually, refused};
-use crate::{ActionRecord, ErrorClass, PortQuery, PowerState, RebootKind, Rebuild};
+use crate::{
+    ActionEvent, ActionRecord, BlockDevice, ErrorClass, NewServer, NewVolume, PortQuery, PowerState,
+    RebootKind, Rebuild,
+};
 
 impl World {
     /// Waits for the end of the action of a call.
@@ -69,6 +72,59 @@ pub(super) async fn power_on(world: World) {
     world.power(&id, PowerState::Off, "stop", "SHUTOFF").await;
     world.power(&id, PowerState::On, "start", "ACTIVE").await;
     world.remove_server(&id).await;
+}
+
+pub(super) async fn detach(world: World) {
+    let cloud = &world.cloud;
+    let root = NewVolume {
+        name: world.name("off-root"),
+        size_gib: 2,
+        image_id: Some(world.image(&world.expected.image).await.id),
+        ..NewVolume::default()
+    };
+    let root = world.volume(&root).await.id;
+    let claim = NewVolume { name: world.name("off-claim"), size_gib: 1, ..NewVolume::default() };
+    let claim = world.volume(&claim).await.id;
+    let device = |volume: &str, boot_index, delete_on_termination| BlockDevice {
+        volume_id: Some(volume.to_owned()),
+        boot_index,
+        delete_on_termination,
+        ..BlockDevice::default()
+    };
+    let new = NewServer {
+        image_id: None,
+        block_devices: vec![device(&root, 0, true), device(&claim, -1, false)],
+        ..world.server("off", Vec::new()).await
+    };
+    let id = cloud.create_server(&new).await.unwrap();
+    let server = world.active(&id).await;
+    assert_eq!(server.power_state, Some(1));
+    assert_eq!(server.kept_volumes, [claim.as_str()]);
+    world.power(&id, PowerState::Off, "stop", "SHUTOFF").await;
+    assert_eq!(cloud.server(&id).await.unwrap().power_state, Some(4));
+    let actions = cloud.actions(&id).await.unwrap();
+    let stop = actions.iter().find(|action| action.action == "stop").unwrap();
+    let is_reported = |event: &ActionEvent| {
+        event.name == "compute_stop_instance" && event.result.as_deref() == Some("Success")
+    };
+    assert!(stop.events.iter().any(is_reported), "{stop:?}");
+    assert_eq!(&cloud.action(&id, &stop.request_id).await.unwrap(), stop);
+
+    refused(cloud.detach_volume(&id, &root).await, ErrorClass::Invalid);
+    cloud.detach_volume(&id, &claim).await.unwrap();
+    let look = || async {
+        let server = cloud.server(&id).await.unwrap();
+        let volume = cloud.volume(&claim).await.unwrap();
+        (server.kept_volumes.is_empty() && volume.status == "available").then_some(())
+    };
+    eventually("the volume is detached from the stopped server", look).await;
+    refused(cloud.detach_volume(&id, &claim).await, ErrorClass::NotFound);
+    let newest = cloud.actions(&id).await.unwrap().remove(0);
+    assert_eq!(newest.action, "detach_volume");
+    world.remove_server(&id).await;
+    world.volume_gone(&root).await;
+    cloud.delete_volume(&claim).await.unwrap();
+    world.volume_gone(&claim).await;
 }
 
 pub(super) async fn rebuild(world: World) {

@@ -131,6 +131,7 @@ fn all() -> Vec<Case> {
         "reboots are in the action log with their request ids" => actions::reboot,
         "a power-off is in the action log and leaves the server off" => actions::power_off,
         "a power-on is in the action log and leaves the server running" => actions::power_on,
+        "volumes are detached from a stopped server, except the one that it boots from" => actions::detach,
         "a rebuild keeps the server's id and port" => actions::rebuild,
         "calls on unknown ids are reported as NotFound" => refusals::not_found,
         "empty ids and paths in place of ids are reported as NotFound" => refusals::empty_ids,

@@ -17,6 +17,8 @@ pub(super) async fn not_found(world: World) {
         cloud.set_power_state(UNKNOWN_ID, PowerState::On).await.map(drop),
         cloud.rebuild_server(UNKNOWN_ID, &rebuild).await.map(drop),
         cloud.actions(UNKNOWN_ID).await.map(drop),
+        cloud.action(UNKNOWN_ID, "req-1").await.map(drop),
+        cloud.detach_volume(UNKNOWN_ID, UNKNOWN_ID).await,
         cloud.volume(UNKNOWN_ID).await.map(drop),
         cloud.delete_volume(UNKNOWN_ID).await,
         cloud.delete_network(UNKNOWN_ID).await,

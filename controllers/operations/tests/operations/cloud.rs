@@ -355,6 +355,14 @@ impl Cloud for FakeCloud {
         })
     }
 
+    async fn action(&self, _: &str, _: &str) -> CloudResult<ActionRecord> {
+        unused("action")
+    }
+
+    async fn detach_volume(&self, _: &str, _: &str) -> CloudResult<()> {
+        unused("detach_volume")
+    }
+
     async fn volumes_named(&self, name: &str) -> CloudResult<Vec<Volume>> {
         self.look(|nova| {
             let all = nova.volumes.values().map(|(volume, _)| volume.clone());

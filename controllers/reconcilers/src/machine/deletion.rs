@@ -1,10 +1,12 @@
 //! Decision on the next step of a deletion: hooks, drain, volumes, server, bootstrap data, Node.
 
 use apiserver_types::Machine;
+use controllers_workload::drain;
 use jiff::Timestamp;
 use kube::{Resource, ResourceExt};
 
 use super::decide::{Stage, Step};
+use super::fence::Verdict;
 use super::node::NodeObservation;
 use super::observe::{Observed, Outcome};
 use super::time_limits;
@@ -38,26 +40,83 @@ fn in_workload(machine: &Machine, observed: &Observed) -> Option<Step> {
     if !touches_node(machine, observed) {
         return None;
     }
-    if let Some(step) = hook_step(machine, PRE_DRAIN, Stage::PreDrainHook) {
-        return Some(step);
+    in_service(observed)
+        .or_else(|| hook_step(machine, PRE_DRAIN, Stage::PreDrainHook))
+        .or_else(|| drain_step(machine, observed))
+        .or_else(|| volumes_step(machine, observed))
+}
+
+/// Returns the step for a Node that Capstan has taken out of service. The taint must not stay while its server may run:
+/// volumes are detached even while they are mounted.
+fn in_service(observed: &Observed) -> Option<Step> {
+    let node = observed.node.found().filter(|node| drain::is_taken_out_of_service(node))?;
+    if !drain::is_unreachable(node) {
+        return Some(Step::ReturnToService("the Node reports again".to_owned()));
     }
-    let started = |stage| started(machine, stage).is_some();
-    if drains(machine, observed) {
-        match &observed.deletion.drain {
-            None if !started(Stage::Drain) => return Some(Step::Begin(Stage::Drain)),
-            None => return Some(Step::Drain),
-            Some(Outcome::Done) => {}
-            Some(outcome) => return Some(Step::Wait(Stage::Drain, outcome.clone())),
-        }
+    // A server that is being deleted is not started any more.
+    if !server_remains(observed) {
+        return None;
     }
+    match &observed.deletion.server {
+        None => Some(Step::ReadServer),
+        Some(Verdict::Unproved(reason)) => Some(Step::ReturnToService(reason.clone())),
+        Some(Verdict::Off(_) | Verdict::Unknown(_)) => None,
+    }
+}
+
+fn drain_step(machine: &Machine, observed: &Observed) -> Option<Step> {
+    if !drains(machine, observed) {
+        return None;
+    }
+    if off(observed).is_some() {
+        let is_tainted = observed.node.found().is_some_and(drain::is_out_of_service);
+        return (!is_tainted).then_some(Step::TakeOutOfService);
+    }
+    match &observed.deletion.drain {
+        None if started(machine, Stage::Drain).is_none() => Some(Step::Begin(Stage::Drain)),
+        None => Some(Step::Drain),
+        Some(Outcome::Done) => None,
+        Some(_) if observed.deletion.server.is_none() && is_silent(observed) => Some(Step::ReadServer),
+        Some(outcome) => Some(Step::Wait(Stage::Drain, explained(outcome.clone(), observed))),
+    }
+}
+
+fn volumes_step(machine: &Machine, observed: &Observed) -> Option<Step> {
     if !waits_for_volumes(machine, observed) {
         return None;
     }
     match &observed.deletion.volumes {
-        None if !started(Stage::Volumes) => Some(Step::Begin(Stage::Volumes)),
+        None if started(machine, Stage::Volumes).is_none() => Some(Step::Begin(Stage::Volumes)),
+        None if off(observed).is_some() => Some(Step::DetachVolumes),
         None => Some(Step::AwaitVolumes),
         Some(Outcome::Done) => None,
         Some(outcome) => Some(Step::Wait(Stage::Volumes, outcome.clone())),
+    }
+}
+
+/// Returns what proves that the server of a Node that does not report is off, if this pass has found it out.
+pub(super) fn off(observed: &Observed) -> Option<&str> {
+    match &observed.deletion.server {
+        Some(Verdict::Off(proof)) if is_silent(observed) => Some(proof),
+        _ => None,
+    }
+}
+
+/// Reports whether the kubelet of the Node does not report any more.
+fn is_silent(observed: &Observed) -> bool {
+    observed.node.found().is_some_and(drain::is_unreachable)
+}
+
+/// Adds to the text of a drain that waits why the Pods of a silent Node are waited for.
+fn explained(outcome: Outcome, observed: &Observed) -> Outcome {
+    match (outcome, &observed.deletion.server) {
+        (Outcome::Waiting(text), Some(Verdict::Unproved(reason))) => Outcome::Waiting(format!(
+            "{text}\n* The Node does not report, but nothing proves that its server is off: {reason}"
+        )),
+        (Outcome::Waiting(text), Some(Verdict::Unknown(error))) => Outcome::Waiting(format!(
+            "{text}\n* The Node does not report, and OpenStack does not say whether its server is off: {error}"
+        )),
+        (outcome, _) => outcome,
     }
 }
 
@@ -91,10 +150,13 @@ fn waits_for_volumes(machine: &Machine, observed: &Observed) -> bool {
 
 /// Reports whether a stage is not over for good: by its timeout, or because the deletion is past it already.
 fn still(machine: &Machine, observed: &Observed, stage: Stage) -> bool {
-    let server_remains =
-        observed.infrastructure.as_ref().is_some_and(|it| it.metadata.deletion_timestamp.is_none());
     let past = started(machine, Stage::PreTerminateHook).is_some();
-    server_remains && !past && !time_limits::is_over(machine, observed, stage)
+    server_remains(observed) && !past && !time_limits::is_over(machine, observed, stage)
+}
+
+/// Reports whether the server is not being deleted yet.
+fn server_remains(observed: &Observed) -> bool {
+    observed.infrastructure.as_ref().is_some_and(|it| it.metadata.deletion_timestamp.is_none())
 }
 
 /// Returns the time at which a stage of the deletion began.

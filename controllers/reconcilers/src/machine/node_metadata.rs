@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use apiserver_types::node_labels::{NODE_LABELS, NodeLabels};
 use apiserver_types::{Machine, MachineTaint, TaintPropagation};
+use controllers_workload::drain;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::ResourceExt;
 use serde_json::{Map, Value, json};
@@ -188,10 +189,12 @@ fn taints(machine: &Machine, observed: &Observed, node: &Node, present: &[Taint]
     let first_pass = !is_written(node);
     let (outdated, known) = (is_outdated(observed), tracked(node, TAINTS_FROM_MACHINE));
     let wanted: Vec<&MachineTaint> = machine.spec.taints.iter().flatten().collect();
+    let reports = !drain::is_unreachable(node);
     let kept = |taint: &&Taint| {
         let name = format!("{}:{}", taint.key, taint.effect);
         // One that is for the initialization by now belongs to the user.
-        let dropped = known.contains(&name) && !wanted.iter().any(|wish| identity(wish) == name);
+        let is_old = known.contains(&name) || (reports && drain::is_own_taint(taint));
+        let dropped = is_old && !wanted.iter().any(|wish| identity(wish) == name);
         !is(taint, UNINITIALIZED) && (outdated || !is(taint, OUTDATED)) && !dropped
     };
     let mut taints: Vec<Taint> = present.iter().filter(kept).cloned().collect();

@@ -19,9 +19,25 @@ pub(super) struct TimeLimit {
     pub setting: String,
 }
 
-/// Returns the time limit of the drain or of the wait for volumes. The Machine's own wins over that of its Cluster, also if
-/// it is 0, which is for ever.
+/// Time that Nova has to detach the volumes of a server that is off. The deletion of the server detaches them, too.
+/// Unit: seconds.
+const DETACHMENT: i64 = 300;
+
+/// Returns the time limit of the drain or of the wait for volumes. Nova has a few minutes to detach the volumes of a
+/// server that is off, because no Node unmounts them.
 pub(super) fn of(machine: &Machine, observed: &Observed, stage: Stage) -> TimeLimit {
+    let limit = configured(machine, observed, stage);
+    let detaches = stage == Stage::Volumes && deletion::off(observed).is_some();
+    if detaches && limit.seconds.is_none_or(|seconds| seconds > DETACHMENT) {
+        let setting = "the rule for servers that are off".to_owned();
+        return TimeLimit { seconds: Some(DETACHMENT), setting };
+    }
+    limit
+}
+
+/// Returns the time limit that is configured. The Machine's own wins over that of its Cluster, also if it is 0, which
+/// is for ever.
+fn configured(machine: &Machine, observed: &Observed, stage: Stage) -> TimeLimit {
     let deletion = machine.spec.deletion.as_ref();
     let (own, key) = match stage {
         Stage::Drain => (deletion.and_then(|it| it.node_drain_timeout_seconds), NODE_DRAIN_TIMEOUT),
@@ -169,6 +185,28 @@ mod tests {
         let mut excluded = draining;
         excluded.annotations_mut().insert(NO_DRAIN.to_owned(), String::new());
         assert_eq!(given_up(&excluded, &late, &Step::AwaitVolumes), None, "the user skips the drain");
+    }
+
+    #[test]
+    fn nova_has_five_minutes_to_detach_the_volumes_of_a_server_that_is_off() {
+        use crate::machine::fence::Verdict;
+        use crate::machine::node::NodeObservation;
+        let mut off = observed("2026-11-26T10:05:00Z", &[]);
+        let limit = |observed: &Observed, deletion: Value| {
+            of(&machine("WaitingForVolumeDetach", &deletion), observed, Stage::Volumes).seconds
+        };
+        off.deletion.server = Some(Verdict::Off("Nova says SHUTOFF".to_owned()));
+        assert_eq!(limit(&off, json!({})), None, "the Node reports");
+        let status = json!({"conditions": [{"type": "Ready", "status": "Unknown"}]});
+        off.node = NodeObservation::Found(serde_json::from_value(json!({"status": status})).unwrap());
+        assert_eq!(limit(&off, json!({})), Some(300));
+        assert_eq!(limit(&off, json!({"nodeVolumeDetachTimeoutSeconds": 0})), Some(300), "for ever");
+        assert_eq!(limit(&off, json!({"nodeVolumeDetachTimeoutSeconds": 60})), Some(60));
+        let machine = machine("WaitingForVolumeDetach", &json!({}));
+        assert_eq!(of(&machine, &off, Stage::Drain).seconds, None);
+        let (reason, text) = given_up(&machine, &off, &Step::DeleteInfrastructure).unwrap();
+        assert_eq!(reason, "VolumeDetachGivenUp");
+        assert!(text.contains("after 300 s, the limit of the rule for servers that are off"), "{text}");
     }
 
     #[test]

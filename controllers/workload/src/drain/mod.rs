@@ -26,7 +26,11 @@ use evict::{Evicted, evict_all};
 use verdict::{Plan, full_name, plan};
 
 pub use budgets::NEVER;
-pub use out_of_service::take_out_of_service;
+pub use node::is_unreachable;
+pub use out_of_service::{
+    ServiceChange, is_out_of_service, is_own_taint, is_taken_out_of_service, return_to_service,
+    take_out_of_service,
+};
 pub use pod_deletion::delete_pods;
 pub use preview::preview;
 pub use progress::{BUDGET, DrainProgress, DrainWaiting};
@@ -59,7 +63,7 @@ pub async fn drain(
     if !is_cordoned(&object) {
         cordon(&nodes, node).await?;
     }
-    let unreachable = node::is_unreachable(&object);
+    let unreachable = is_unreachable(&object);
     let pods = node::pods(client, node).await?;
     let verdicts = node::verdicts(client, &pods, rules, unreachable).await?;
     let plan = plan(&verdicts);

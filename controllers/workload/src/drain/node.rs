@@ -21,7 +21,7 @@ const PAGE: u32 = 100;
 const MOST: usize = 100_000;
 
 /// Says whether the kubelet of a Node does not report any more.
-pub(super) fn is_unreachable(node: &Node) -> bool {
+pub fn is_unreachable(node: &Node) -> bool {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
     conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "Unknown")
 }

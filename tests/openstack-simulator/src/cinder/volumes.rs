@@ -247,6 +247,16 @@ pub(crate) fn attach(
     });
 }
 
+/// Records that Nova detaches the volume. Returns false if it is not attached, or if it is being detached.
+pub(crate) fn begin_detaching(state: &mut CloudState, id: &str, now: Timestamp) -> bool {
+    let Some(volume) = state.volumes.get_mut(id).filter(|volume| volume.status == Status::InUse) else {
+        return false;
+    };
+    volume.status = Status::Detaching;
+    volume.updated = Some(now);
+    true
+}
+
 /// Detaches the volume from its server, and deletes it if it was to be deleted with the server.
 pub(crate) fn detach(state: &mut CloudState, id: &str, delete: bool, now: Timestamp) {
     let Some(volume) = state.volumes.get_mut(id) else { return };

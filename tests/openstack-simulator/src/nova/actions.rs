@@ -4,7 +4,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use super::model::{Server, ServerTask, VmState};
-use super::servers::{begin, find, find_mut};
+use super::servers::{begin, find, find_mut, record_action};
 use super::{bad_request, conflict, refusal, view};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
@@ -25,10 +25,8 @@ pub(super) fn handle(state: &mut CloudState, context: &Context<'_>, id: &str) ->
         super::servers::check_unlocked(state, context, id)?;
     }
     match name.as_str() {
-        "lock" | "unlock" => {
-            find_mut(state, context, id)?.locked = name == "lock";
-            Ok(Reply::empty(StatusCode::ACCEPTED))
-        }
+        "lock" => lock(state, context, id, true),
+        "unlock" => lock(state, context, id, false),
         "reboot" => reboot(state, context, id, &object(details)),
         "rebuild" => rebuild(state, context, id, &object(details)),
         "os-start" => power(state, context, id, ServerTask::PowerOn),
@@ -40,8 +38,22 @@ pub(super) fn handle(state: &mut CloudState, context: &Context<'_>, id: &str) ->
     }
 }
 
+/// Locks or unlocks a server. A second lock by its owner has no effect.
+fn lock(state: &mut CloudState, context: &Context<'_>, id: &str, locked: bool) -> HandlerResult {
+    let server = find_mut(state, context, id)?;
+    if !(locked && server.locked) {
+        server.locked = locked;
+        let (name, event) = if locked { ("lock", "api_lock") } else { ("unlock", "api_unlock") };
+        record_action(server, context, name, event);
+        if let Some(action) = server.actions.last_mut() {
+            action.finished = Some(context.now);
+        }
+    }
+    Ok(Reply::empty(StatusCode::ACCEPTED))
+}
+
 /// Returns an error if the server's state does not allow the action, with Nova's messages in Nova's order.
-fn check(
+pub(super) fn check(
     server: &Server,
     context: &Context<'_>,
     action: &str,

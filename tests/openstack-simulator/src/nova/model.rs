@@ -140,6 +140,17 @@ pub(crate) struct Attachment {
     pub(crate) mapping_id: String,
     pub(crate) device: String,
     pub(crate) delete_on_termination: bool,
+    /// The volume is being detached.
+    #[serde(default)]
+    pub(crate) detachment: Option<Detachment>,
+}
+
+/// Detachment of a volume in progress.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Detachment {
+    pub(crate) until: Timestamp,
+    /// Request id of its action.
+    pub(crate) request_id: String,
 }
 
 impl Attachment {
@@ -151,6 +162,7 @@ impl Attachment {
             mapping_id: new_id(),
             device: "/dev/vdz".to_owned(),
             delete_on_termination: false,
+            detachment: None,
         }
     }
 }

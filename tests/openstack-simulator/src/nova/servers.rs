@@ -63,11 +63,16 @@ pub(super) fn update(state: &mut CloudState, context: &Context<'_>, id: &str) ->
     Ok(Reply::ok(&json!({"server": view})))
 }
 
-/// Records a new action in the server's history.
+/// Records the action of a task in the server's history.
 pub(super) fn record(server: &mut Server, context: &Context<'_>, task: ServerTask) {
+    record_action(server, context, task.action(), task.event());
+}
+
+/// Records a new action in the server's history.
+pub(super) fn record_action(server: &mut Server, context: &Context<'_>, name: &str, event: &str) {
     server.actions.push(InstanceAction {
-        name: task.action().to_owned(),
-        event: task.event().to_owned(),
+        name: name.to_owned(),
+        event: event.to_owned(),
         request_id: context.request.request_id.clone(),
         user_id: context.caller.user_id.clone(),
         project_id: context.caller.project_id.clone(),

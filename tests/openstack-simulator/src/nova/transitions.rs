@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::model::{Pending, Server, ServerFault, ServerTask, VmState};
+use super::model::{Attachment, Detachment, Pending, Server, ServerFault, ServerTask, VmState};
 use crate::neutron::{ResourceKind, ports};
 use crate::object::{set, text, touch};
 use crate::state::CloudState;
@@ -24,11 +24,35 @@ pub(crate) fn advance(state: &mut CloudState, now: Timestamp) -> Option<Timestam
     for (_, id) in due {
         finish(state, &id);
     }
+    detach(state, now);
     state.servers.retain(|_, server| match server.terminated {
         Some(terminated) => now.duration_since(terminated) < DELETED_RETENTION,
         None => true,
     });
-    state.servers.values().filter_map(|server| server.pending.as_ref().map(|pending| pending.until)).min()
+    let tasks = state.servers.values().filter_map(|server| server.pending.as_ref().map(|task| task.until));
+    let attachments = state.servers.values().flat_map(|server| &server.attachments);
+    let detachments = attachments.filter_map(|held| held.detachment.as_ref().map(|it| it.until));
+    tasks.chain(detachments).min()
+}
+
+/// Detaches the volumes whose detachment is due by `now`.
+fn detach(state: &mut CloudState, now: Timestamp) {
+    let mut detached = Vec::new();
+    for server in state.servers.values_mut() {
+        let begun = |held: &Attachment| Some((held.volume_id.clone(), held.detachment.clone()?));
+        let due = server.attachments.iter().filter_map(begun);
+        let due: Vec<(String, Detachment)> = due.filter(|(_, begun)| begun.until <= now).collect();
+        for (volume, Detachment { until, request_id }) in due {
+            server.attachments.retain(|held| held.volume_id != volume);
+            if let Some(action) = server.actions.iter_mut().find(|action| action.request_id == request_id) {
+                action.finished = Some(until);
+            }
+            detached.push((volume, until));
+        }
+    }
+    for (volume, until) in detached {
+        crate::cinder::detach(state, &volume, false, until);
+    }
 }
 
 fn finish(state: &mut CloudState, id: &str) {

@@ -31,10 +31,58 @@ async fn a_server_boots_from_a_volume_that_is_deleted_with_it() {
     assert_eq!(client.delete(&path).await.status, 400);
     let held = client.get(&format!("{server}/os-volume_attachments")).await.object();
     assert_eq!((&held[0]["volumeId"], &held[0]["delete_on_termination"]), (&volume["id"], &json!(true)));
+    let root = format!("{server}/os-volume_attachments/{}", volume["id"].as_str().unwrap());
+    let refused = client.delete(&root).await;
+    assert_eq!((refused.status, refused.message()), (400, "Cannot detach a root device volume".to_owned()));
     client.delete(&server).await;
     client.until_gone(&server).await;
     client.until_gone(&path).await;
     assert!(simulator.inventory("demo").is_empty());
+}
+
+#[tokio::test]
+async fn a_volume_is_detached_once_and_not_from_a_locked_server() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    let volumes = format!("/volume/v3/{}/volumes", client.project);
+    let volume = client.post(&volumes, json!({"volume": {"size": 1, "name": "claim"}})).await.id();
+    let path = format!("{volumes}/{volume}");
+    client.until(&path, |volume| volume["status"] == "available").await;
+    let id = client.boot(client.server_body("machine").await, "ACTIVE").await;
+    let server = format!("/compute/v2.1/servers/{id}");
+    let held = format!("{server}/os-volume_attachments/{volume}");
+    let missing = client.delete(&held).await;
+    let words = format!("Instance {id} is not attached to volume {volume}");
+    assert_eq!((missing.status, missing.message()), (404, words));
+    assert!(simulator.attach_volume(&volume, &id));
+    client.post(&format!("{server}/action"), json!({"os-stop": null})).await;
+    let busy = client.delete(&held).await;
+    let words = format!("Cannot 'detach_volume' instance {id} while it is in task_state powering-off");
+    assert_eq!((busy.status, busy.message()), (409, words));
+    client.until(&server, |server| server["status"] == "SHUTOFF").await;
+
+    client.post(&format!("{server}/action"), json!({"lock": null})).await;
+    let locked = client.delete(&held).await;
+    assert_eq!((locked.status, locked.message()), (409, format!("Instance {id} is locked")));
+    let start = client.post(&format!("{server}/action"), json!({"os-start": null})).await;
+    assert_eq!(start.status, 409);
+    client.post(&format!("{server}/action"), json!({"unlock": null})).await;
+
+    assert_eq!(client.delete(&held).await.status, 202);
+    assert_eq!(client.get(&path).await.object()["status"], "detaching");
+    let again = client.delete(&held).await;
+    assert!(again.status == 400 && again.message().contains("Volume status must be 'in-use'"), "{again:?}");
+    let free = client.until(&path, |volume| volume["status"] == "available").await;
+    assert_eq!(free["attachments"], json!([]));
+    assert_eq!(client.get(&format!("{server}/os-volume_attachments")).await.object(), json!([]));
+    let actions = client.get(&format!("{server}/os-instance-actions")).await.object();
+    let names: Vec<&str> =
+        actions.as_array().unwrap().iter().filter_map(|action| action["action"].as_str()).collect();
+    assert_eq!(names, ["detach_volume", "unlock", "lock", "stop", "create"]);
+    let request = actions[0]["request_id"].as_str().unwrap();
+    let action = client.get(&format!("{server}/os-instance-actions/{request}")).await.object();
+    let event = &action["events"][0];
+    assert_eq!((&event["event"], &event["result"]), (&json!("compute_detach_volume"), &json!("Success")));
 }
 
 #[tokio::test]

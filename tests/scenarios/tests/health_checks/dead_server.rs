@@ -16,7 +16,7 @@ use crate::scene::Scene;
 const QUIET: Duration = Duration::from_secs(4);
 
 /// Runs a pod on a Node, and forbids its eviction.
-async fn run_protected(scene: &Scene, node: &str) {
+pub(crate) async fn run_protected(scene: &Scene, node: &str) {
     let client = scene.workload().await;
     let owner =
         json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "1", "controller": true});

@@ -164,6 +164,7 @@ pub(super) fn connect(
             mapping_id: new_id(),
             device: format!("/dev/sd{letter}"),
             delete_on_termination: delete,
+            detachment: None,
         };
         cinder::attach(state, &id, &server.id, &attachment.attachment_id, &attachment.device, context.now);
         server.attachments.push(attachment);
