@@ -21,6 +21,7 @@ pub mod metadata;
 pub mod object;
 pub mod open_api;
 pub mod patch;
+pub mod preview;
 pub mod protobuf;
 pub mod quota;
 pub mod related;

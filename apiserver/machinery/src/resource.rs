@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::action::ActionHandler;
 use crate::conversion::Conversion;
+use crate::preview::Preview;
 use crate::status::ResourceNames;
 use crate::strategy::Strategy;
 use apiserver_schema::KindSchema;
@@ -76,6 +77,8 @@ pub struct Resource {
     pub strategy: Arc<dyn Strategy>,
     /// Actions of the kind.
     pub verbs: Vec<Arc<dyn ActionHandler>>,
+    /// Preview of changes, for the clients of dry runs; `None` if changes have no effects to warn of.
+    pub preview: Option<Arc<dyn Preview>>,
 }
 
 impl Resource {
@@ -256,6 +259,7 @@ pub(crate) mod tests {
             schema: KindSchema::new(crate::metadata::RULES, move || schema.clone()),
             strategy: Arc::new(Plain),
             verbs: Vec::new(),
+            preview: None,
         }
     }
 

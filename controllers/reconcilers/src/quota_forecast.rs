@@ -23,10 +23,7 @@ use crate::openstack_machine::{quota_needs, resolve};
 use crate::openstack_machine_template;
 use crate::preflight::Needs;
 
-/// Timeout of all reads in clouds for one plan: a request ends after a minute, and the plan itself takes a part of it.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Error of a cloud that does not answer within [`TIMEOUT`].
+/// Error of a cloud that does not answer within the time of a forecaster.
 const SILENT: &str = "the cloud did not answer in time";
 
 /// Rollout with surplus Machines.
@@ -67,8 +64,10 @@ type Known = (OpenStackIdentityReference, Result<Project, String>);
 type Further = (OpenStackIdentityReference, QuotaService, Vec<Quota>);
 
 /// Forecaster of one plan, whose objects are all in one namespace. It reads the quotas of a project once.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Forecaster {
+    /// Longest time of all reads in clouds. Without any, there is no forecast.
+    longest: Duration,
     projects: Mutex<Vec<Known>>,
     further: Mutex<Vec<Further>>,
     /// End of the reads, which begin with the first forecast.
@@ -76,9 +75,14 @@ pub(crate) struct Forecaster {
 }
 
 impl Forecaster {
+    /// Creates a forecaster that has read nothing. All its reads in clouds end after this time.
+    pub(crate) fn within(longest: Duration) -> Self {
+        Self { longest, projects: Mutex::default(), further: Mutex::default(), end: OnceLock::new() }
+    }
+
     /// Returns the forecast of a rollout. It never fails: its sentence has the error.
     pub(crate) async fn forecast(&self, context: &ControllerContext, surge: Surge<'_>) -> Forecast {
-        if surge.most <= 0 || !is_of::<OpenStackMachineTemplate>(surge.reference) {
+        if self.longest.is_zero() || surge.most <= 0 || !is_of::<OpenStackMachineTemplate>(surge.reference) {
             return Forecast::default();
         }
         Box::pin(self.look(context, surge)).await.unwrap_or_else(|error| {
@@ -95,7 +99,7 @@ impl Forecaster {
         let Some(identity) = identity.map_err(|error| text(&error))? else {
             return Err("neither the template nor an OpenStackCluster names credentials".to_owned());
         };
-        let end = *self.end.get_or_init(|| Instant::now() + TIMEOUT);
+        let end = *self.end.get_or_init(|| Instant::now() + self.longest);
         let namespace = template.namespace().unwrap_or_default();
         let project = self.project(context, &namespace, &identity, end).await?;
         let flavor = resolve::flavor(&project.cloud, &template.spec.template.spec.flavor);
@@ -269,7 +273,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_project_that_cannot_be_reached_is_a_sentence_and_no_error() {
-        let (context, forecaster, cluster) = (without_secrets(), Forecaster::default(), Cluster::default());
+        let (context, cluster) = (without_secrets(), Cluster::default());
+        let forecaster = Forecaster::within(Duration::from_secs(10));
         let (reference, object) = template("OpenStackMachineTemplate");
         let surge =
             Surge { reference: &reference, template: Some(&object), cluster: &cluster, replicas: 3, most: 1 };
@@ -283,6 +288,9 @@ mod tests {
         assert_eq!(without, Forecast::default(), "there is no surplus Machine");
         let (other, _) = template("DockerMachineTemplate");
         assert_eq!(forecaster.forecast(&context, Surge { reference: &other, ..surge }).await.line, None);
+        let timeless = Forecaster::within(Duration::ZERO);
+        assert_eq!(timeless.forecast(&context, surge).await, Forecast::default());
+        assert!(timeless.projects.lock().await.is_empty(), "no cloud is read without time");
     }
 
     #[test]
@@ -303,7 +311,8 @@ mod tests {
         object.data = json!({});
         let surge =
             Surge { reference: &reference, template: Some(&object), cluster: &cluster, replicas: 3, most: 1 };
-        let line = Forecaster::default().forecast(&context, surge).await.line.unwrap();
+        let forecaster = Forecaster::within(Duration::from_secs(10));
+        let line = forecaster.forecast(&context, surge).await.line.unwrap();
         assert!(line.ends_with("OpenStackMachineTemplate t is not stored yet"), "{line}");
     }
 }

@@ -69,6 +69,7 @@ fn resource(version: &str) -> Result<Resource, InvalidSchema> {
         schema,
         strategy: Arc::new(WidgetStrategy),
         verbs: Vec::new(),
+        preview: None,
     })
 }
 

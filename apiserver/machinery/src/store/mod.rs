@@ -74,6 +74,8 @@ pub struct WriteOptions {
     pub admission: Option<Arc<dyn RequestAdmission>>,
     /// Lock of the caller that the creation of an object relies on. It is checked last, because the write may wait.
     pub lock: Option<Validity>,
+    /// Time that the client waits for the response; `None` if it did not say so.
+    pub timeout: Option<Duration>,
 }
 
 /// Source of an object that is about to be stored.

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use apiserver_machinery::action::{ActionCall, ActionHandler};
 use apiserver_machinery::object;
@@ -12,10 +13,15 @@ use apiserver_types::{Cluster, Described, Descriptor, KubeadmControlPlane, Machi
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
+use crate::kinds::cluster::upgrade_verb;
+use crate::rules::plan_preview;
 use crate::rules::rollout_verb::{RolloutEffect, RolloutVerb};
 
 /// Name of the verb.
-const NAME: &str = "plan";
+pub(crate) const NAME: &str = "plan";
+
+/// Longest time of the reads in clouds: a request ends after a minute, and the plan itself takes a part of it.
+const CLOUDS: Duration = Duration::from_secs(10);
 
 /// Kind of the response about an owner of Machines. No object of it is stored.
 const ROLLOUT_PLAN: Descriptor = descriptor("RolloutPlan", "rolloutplans", "rolloutplan");
@@ -58,16 +64,24 @@ pub enum PlanFailure {
 #[async_trait]
 pub trait Planner: Debug + Send + Sync + 'static {
     /// Returns the plan for an object of a kind as it would be stored after a change. `stored` is the object before it.
+    /// All reads in clouds end after the time `clouds`; if it is zero, there are none. The plan of a template has the
+    /// `rollouts` of its users, as that of a Cluster.
     ///
     /// # Errors
     /// The reason for which there is no plan.
-    async fn plan(&self, kind: &str, changed: Value, stored: Value) -> Result<Value, PlanFailure>;
+    async fn plan(
+        &self,
+        kind: &str,
+        changed: Value,
+        stored: Value,
+        clouds: Duration,
+    ) -> Result<Value, PlanFailure>;
 }
 
 /// Place of the planner. It is empty until the server of which the planner is a client runs.
 pub type PlannerSlot = Arc<OnceLock<Arc<dyn Planner>>>;
 
-/// Returns the registry with the planner of this place.
+/// Returns the registry with the planner of this place, for the verb and for the warnings of dry runs.
 #[must_use]
 pub fn with_planner(registry: &Registry, slot: &PlannerSlot) -> Registry {
     let with_slot = |resource: &Arc<Resource>| {
@@ -80,6 +94,11 @@ pub fn with_planner(registry: &Registry, slot: &PlannerSlot) -> Registry {
                 _ => {}
             }
         }
+        if resource.kind == Cluster::DESCRIPTOR.kind {
+            let upgrades = resource.verbs.iter_mut().filter(|verb| verb.name() == upgrade_verb::NAME);
+            upgrades.for_each(|verb| *verb = upgrade_verb::with_planner(slot));
+        }
+        resource.preview = plan_preview::of(&resource.kind, slot);
         resource
     };
     Registry::new(registry.resources().iter().map(with_slot).collect())
@@ -111,7 +130,7 @@ impl RolloutEffect for Plan {
         };
         let unavailable = |text: &str| ApiError::unavailable(format!("the change cannot be planned: {text}"));
         let planner = self.0.get().ok_or_else(|| unavailable("this server is starting"))?;
-        planner.plan(kind, changed, stored).await.map_err(|failure| match failure {
+        planner.plan(kind, changed, stored, CLOUDS).await.map_err(|failure| match failure {
             PlanFailure::Unavailable(text) => unavailable(&text),
             PlanFailure::Invalid(field, text) => match call.objects.resource(group, plural) {
                 Some(resource) => {
@@ -186,7 +205,10 @@ mod tests {
         let registry = with_planner(&crate::registry(), &slot);
         let verbs = registry.resources().iter().flat_map(|it| it.verbs.iter());
         let plans = verbs.filter(|verb| verb.name() == NAME).count();
-        assert_eq!(Arc::strong_count(&slot), plans + 1);
-        assert!(plans >= 3);
+        let clusters = registry.resources().iter().filter(|it| it.kind == "Cluster").count();
+        let previews = registry.resources().iter().filter(|it| it.preview.is_some()).count();
+        let held = plans + previews + clusters + 1;
+        assert_eq!(Arc::strong_count(&slot), held, "Clusters also have the verb upgrade");
+        assert!(plans >= 3 && previews >= plans + 2, "templates have a preview and no verb");
     }
 }

@@ -16,17 +16,19 @@ pub(crate) const CLUSTER: &str = "cluster.x-k8s.io/cluster-name";
 const EXCEEDED: &str = "QuotaExceeded";
 
 /// Returns true if a spec requests more replicas than before. The first request is no scaling.
-pub(crate) fn grows(spec: &Value, before: Option<&Value>) -> bool {
+fn grows(spec: &Value, before: Option<&Value>) -> bool {
     let count = |spec: &Value| spec.get("replicas").and_then(Value::as_i64);
     let counts = count(spec).zip(before.and_then(count));
     counts.is_some_and(|(now, then)| now > then)
 }
 
-/// Returns the path of the first number of replicas in the topology of a Cluster that is larger than before.
-pub(crate) fn growth(new: &Value, old: &Value) -> Option<String> {
-    let control_plane = "spec.topology.controlPlane";
-    if get(new, control_plane).is_some_and(|spec| grows(spec, get(old, control_plane))) {
-        return Some(format!("{control_plane}.replicas"));
+/// Returns the path of the first number of replicas of an object that is larger than before: its own, or one in the
+/// topology of a Cluster.
+fn growth(new: &Value, old: &Value) -> Option<String> {
+    for part in ["spec", "spec.topology.controlPlane"] {
+        if get(new, part).is_some_and(|spec| grows(spec, get(old, part))) {
+            return Some(format!("{part}.replicas"));
+        }
     }
     let deployments = "spec.topology.workers.machineDeployments";
     let before = |name: Option<&Value>| {
@@ -37,16 +39,20 @@ pub(crate) fn growth(new: &Value, old: &Value) -> Option<String> {
     Some(format!("{deployments}[{index}].replicas"))
 }
 
-/// Returns the warning about more replicas at the path `field` if a machine of the cluster waits for quota.
+/// Returns the warning about an object that requests more Machines than before, if a machine of its cluster waits for
+/// quota. `cluster` is the name of that cluster. An object without one gets no warning.
 ///
 /// # Errors
 /// 503 if the related objects cannot be read.
 pub(crate) async fn warning(
-    field: &str,
-    namespace: &str,
-    cluster: &str,
+    new: &Value,
+    old: Option<&Value>,
+    cluster: Option<&str>,
     others: &dyn ObjectReader,
 ) -> ApiResult<Option<String>> {
+    let field = old.and_then(|old| growth(new, old));
+    let Some((field, cluster)) = field.zip(cluster) else { return Ok(None) };
+    let namespace = object::namespace(new);
     let machines = others.all("infrastructure.cluster.x-k8s.io", "openstackmachines", namespace).await?;
     let of_cluster = |machine: &&Value| {
         let labels = object::at(machine, "metadata.labels");
@@ -99,12 +105,20 @@ pub(crate) mod tests {
 
     #[tokio::test]
     async fn r15_4_a_request_for_more_machines_is_warned_of_while_one_waits_for_quota() {
-        let field = "spec.replicas";
-        let warned = warning(field, "n", "c", &World(EXCEEDED)).await.unwrap().unwrap();
+        let of = |replicas: i32| json!({"metadata": {"namespace": "n"}, "spec": {"replicas": replicas}});
+        let (small, large) = (of(1), of(2));
+        let warn = async |cluster, reason| {
+            let warned = warning(&large, Some(&small), cluster, &World(reason)).await;
+            warned.unwrap()
+        };
+        let warned = warn(Some("c"), EXCEEDED).await.unwrap();
         assert!(warned.starts_with("spec.replicas: more Machines"), "{warned}");
         assert!(warned.ends_with("as OpenStackMachine m does: needs 3 cores, 2 left of 40"), "{warned}");
-        assert_eq!(warning(field, "n", "other", &World(EXCEEDED)).await.unwrap(), None);
-        assert_eq!(warning(field, "n", "c", &World("Building")).await.unwrap(), None);
+        assert_eq!(warn(Some("other"), EXCEEDED).await, None);
+        assert_eq!(warn(None, EXCEEDED).await, None);
+        assert_eq!(warn(Some("c"), "Building").await, None);
+        let shrunk = warning(&small, Some(&large), Some("c"), &World(EXCEEDED)).await;
+        assert_eq!(shrunk.unwrap(), None);
     }
 
     #[test]

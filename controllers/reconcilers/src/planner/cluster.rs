@@ -66,7 +66,8 @@ async fn of_topology(context: &ControllerContext, cluster: &Cluster) -> Result<P
     Ok(Preview { control_plane, deployments, ..preview })
 }
 
-fn refused(refusal: Refusal) -> PlanError {
+/// Returns the error of a preview.
+pub(super) fn refused(refusal: Refusal) -> PlanError {
     match refusal {
         Refusal::Field(path, message) => PlanError::Invalid(path.to_owned(), message),
         Refusal::Failed(error) => error.into(),
@@ -105,7 +106,7 @@ fn metadata(template: &Value) -> Value {
 }
 
 /// Returns the plan of a control plane, or why it has none.
-async fn control_plane(
+pub(super) async fn control_plane(
     context: &ControllerContext,
     forecaster: &Forecaster,
     owner: &Owner,
@@ -129,7 +130,8 @@ async fn control_plane(
     Ok(Ok(Rollout { kind: CONTROL_PLANE, name: planned.name_any(), plan }))
 }
 
-async fn deployment(
+/// Returns the plan of a MachineDeployment.
+pub(super) async fn deployment(
     context: &ControllerContext,
     forecaster: &Forecaster,
     owner: &Owner,

@@ -1,10 +1,15 @@
-//! Planner of rollouts: plans for changed objects of the kinds that own Machines, and for Clusters.
+//! Planner of rollouts: plans for changed objects of the kinds that own Machines, for Clusters, and for templates.
 
 mod cluster;
 mod cluster_plan;
 mod context;
+mod template;
+mod upgrade;
+
+use std::time::Duration;
 
 use apiserver_types::{KubeadmControlPlane, MachineDeployment};
+use controllers_extensions::{READ_HANDLERS, READ_NAMESPACES};
 use controllers_runtime::{ControllerContext, PolicyRule, ReconcileError};
 use kube::ResourceExt;
 use serde::de::DeserializeOwned;
@@ -43,7 +48,9 @@ pub const RULES: &[PolicyRule] = &[
     PolicyRule::USE_IDENTITIES,
     // Credentials of the cloud, whose quotas decide on a forecast. They are not watched.
     PolicyRule::SECRETS,
-    PolicyRule { groups: &[""], resources: &["namespaces"], verbs: &["get"] },
+    READ_NAMESPACES,
+    // Extension servers that patch templates, or plan upgrades.
+    READ_HANDLERS,
 ];
 
 /// Reason for which there is no plan.
@@ -61,8 +68,10 @@ impl From<ReconcileError> for PlanError {
     }
 }
 
-/// Returns the plan for a changed object: a Cluster, or of a kind that owns Machines. `stored` is the object before the
-/// change, and `context` comes from [`context()`].
+/// Returns the plan for a changed object: a Cluster, one of a kind that owns Machines, or a template whose edits have
+/// revisions. `stored` is the object before the change, and `context` comes from [`context()`]. The plan of a template has
+/// the form of that of a Cluster. All reads in clouds end after the time `clouds`; if it is zero, there are none. With the
+/// kind `ClusterUpgrade`, the object is a Cluster, and the plan has the versions of its upgrade alone.
 ///
 /// # Errors
 /// The change cannot be made, the kind has no plan, or the objects around it cannot be read.
@@ -71,8 +80,9 @@ pub async fn plan(
     kind: &str,
     changed: Value,
     stored: Value,
+    clouds: Duration,
 ) -> Result<Value, PlanError> {
-    let forecaster = Forecaster::default();
+    let forecaster = Forecaster::within(clouds);
     match kind {
         "Cluster" => Box::pin(cluster::plan(context, &forecaster, decoded(changed)?)).await,
         "MachineDeployment" => {
@@ -88,6 +98,10 @@ pub async fn plan(
             let plan = Box::pin(kubeadm_control_plane::plan(context, &forecaster, &changed, &stored)).await?;
             Ok(plan.object(&changed.namespace().unwrap_or_default(), &changed.name_any()))
         }
+        "OpenStackMachineTemplate" | "KubeadmConfigTemplate" => {
+            Box::pin(template::plan(context, &forecaster, &changed)).await
+        }
+        "ClusterUpgrade" => Box::pin(upgrade::plan(context, decoded(changed)?)).await,
         other => Err(PlanError::Unavailable(format!("there is no plan for {other}"))),
     }
 }

@@ -50,6 +50,7 @@ fn gadgets() -> Resource {
         schema: KindSchema::new(apiserver_machinery::metadata::RULES, move || open_api.clone()),
         strategy: Arc::new(Plain),
         verbs: Vec::new(),
+        preview: None,
     }
 }
 

@@ -75,8 +75,9 @@ impl ObjectStore {
         self.assign_managers(kind, None, &mut object, Target::Object, options);
         let warnings = mutate(kind, namespace.name, &mut object, options).await?;
         prepare(kind, &mut object);
-        used_objects::check(kind, &object, None, options).await?;
-        RelatedObjects::by(self).check_grants(kind, &object, None, options).await?;
+        let related = RelatedObjects::by(self);
+        used_objects::check(kind, &object, None, options, &related).await?;
+        related.check_grants(kind, &object, None, options).await?;
         // Other errors of the object are reported first.
         let options = &WriteOptions { dry_run: options.dry_run || versioned, ..options.clone() };
         let created = self.create_named(kind, &namespace, object, options).await;
@@ -129,8 +130,9 @@ impl ObjectStore {
         kind.resource.strategy.canonicalize(&mut object);
         warnings.extend(mutate(kind, namespace.name, &mut object, options).await?);
         prepare(kind, &mut object);
-        used_objects::check(kind, &object, None, options).await?;
-        RelatedObjects::by(self).check_grants(kind, &object, None, options).await?;
+        let related = RelatedObjects::by(self);
+        used_objects::check(kind, &object, None, options, &related).await?;
+        related.check_grants(kind, &object, None, options).await?;
         let created = self.create_once(kind, &namespace, object, Origin::Applied, options).await;
         Written::with_warnings(created, warnings)
     }

@@ -16,6 +16,7 @@ pub(crate) mod lock;
 pub(crate) mod metadata_rules;
 pub(crate) mod namespaces;
 pub(crate) mod outcome;
+mod previewed;
 pub(crate) mod quota;
 mod quota_usage;
 pub(crate) mod related_objects;

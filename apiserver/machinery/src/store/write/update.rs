@@ -10,6 +10,7 @@ use super::current_object::CurrentObject;
 use super::decision::Agreement;
 use super::immutable_parts::{count_generation, keep_status, settle};
 use super::metadata_rules::Previous;
+use super::previewed::Previewed;
 use super::related_objects::RelatedObjects;
 use super::replacement::{Replacement, patched, prepared};
 use super::{create, current_object, identity, used_objects};
@@ -183,8 +184,14 @@ impl ObjectStore {
                 None => self.stored_object(kind, &key, name).await?,
             };
             let (is_stored, is_whole, revision) = (current.is_stored(), current.is_whole(), current.revision);
+            let preview = Previewed::of(kind, how, &current);
             match self.attempt(kind, (namespace, &key), current, how, &mut change).await {
-                Ok(Some(written)) => return Ok(written),
+                Ok(Some(written)) => {
+                    return Ok(match preview {
+                        Some(preview) => Box::pin(preview.complete(kind, written)).await,
+                        None => written,
+                    });
+                }
                 Err(error) if is_stored || error.code >= 500 => return Err(error),
                 // An error on the cached object may not occur on the stored one, if that is another; and its text has
                 // to repeat the whole object.
@@ -248,7 +255,7 @@ impl ObjectStore {
         current.clear(&mut new);
         let related = RelatedObjects::by(self);
         if how.target == Target::Object {
-            used_objects::check(kind, &new, Some(old), how.options).await?;
+            used_objects::check(kind, &new, Some(old), how.options, &related).await?;
             related.check_grants(kind, &new, Some(old), how.options).await?;
         } else {
             related.check_part(kind, how.target, (&new, old), how.options).await?;

@@ -10,16 +10,21 @@ use super::super::blueprint::{Blueprint, groups, value};
 use super::super::compare::{self, Difference};
 use super::super::current::Current;
 use super::super::desired::{self, Desired, DesiredGroup, name};
+use super::super::external::{self, External};
 use super::super::naming;
 use super::super::upgrade::order::Order;
 use super::super::write::{Writer, renamed};
 use super::{ObjectEffect, Owner, Preview, PreviewedObject, Refusal};
+
+/// Field of the topology.
+const TOPOLOGY: &str = "spec.topology";
 
 /// Preview in the making.
 pub(super) struct Draft<'a> {
     writer: Writer<'a>,
     cluster: &'a Cluster,
     blueprint: &'a Blueprint,
+    external: External<'a>,
     current: &'a Current,
     order: &'a Order,
     preview: Preview,
@@ -52,23 +57,24 @@ impl<'a> Draft<'a> {
     pub(super) fn new(
         context: &'a ControllerContext,
         cluster: &'a Cluster,
-        blueprint: &'a Blueprint,
+        (blueprint, external): (&'a Blueprint, External<'a>),
         current: &'a Current,
         order: &'a Order,
     ) -> Self {
         let writer = Writer::new(context, cluster);
-        Self { writer, cluster, blueprint, current, order, preview: Preview::default(), checks: Vec::new() }
+        let (preview, checks) = Default::default();
+        Self { writer, cluster, blueprint, external, current, order, preview, checks }
     }
 
     /// Makes the preview, in the order of a pass.
     pub(super) async fn preview(mut self) -> Result<Preview, Refusal> {
         let turns = Turns::of(self.order, self.cluster);
-        let first = self.desired(0)?;
+        let first = Box::pin(self.desired(0)).await?;
         self.object(&first.infrastructure, self.current.infrastructure.as_ref()).await?;
         self.check(first.control_plane_check.as_ref()).await?;
         let written = match turns.control_plane {
             Some(0) => Some(first.clone()),
-            Some(pass) => Some(self.desired(pass)?),
+            Some(pass) => Some(Box::pin(self.desired(pass)).await?),
             None => None,
         };
         self.control_plane(written).await?;
@@ -79,7 +85,7 @@ impl<'a> Draft<'a> {
             match turns.groups.get(&topology.name) {
                 Some(0) => self.group(of(&first)).await?,
                 Some(pass) => {
-                    let desired = self.desired(*pass)?;
+                    let desired = Box::pin(self.desired(*pass)).await?;
                     self.group(of(&desired)).await?;
                 }
                 None => self.unwritten_group(of(&first)).await?,
@@ -90,13 +96,15 @@ impl<'a> Draft<'a> {
     }
 
     /// Returns the objects that a pass wants.
-    fn desired(&self, pass: usize) -> Result<Desired, Refusal> {
-        let refused = |message: String| Refusal::Field("spec.topology", message);
+    async fn desired(&self, pass: usize) -> Result<Desired, Refusal> {
+        let refused = |message: String| Refusal::Field(TOPOLOGY, message);
         let Some(upgrade) = self.order.passes.get(pass) else {
             return Err(refused("the versions of the topology have no order".to_owned()));
         };
         let parts = desired::parts(self.cluster, self.blueprint, self.current, upgrade).map_err(refused)?;
-        desired::desired(self.cluster, self.blueprint, &parts).map_err(refused)
+        let patched = external::patch(&self.external, self.cluster, self.blueprint, &parts).await;
+        let patched = patched.map_err(|obstacle| obstacle.of_preview(TOPOLOGY))?;
+        desired::desired(self.cluster, self.blueprint, &parts, &patched).map_err(refused)
     }
 
     fn note(&mut self, effect: ObjectEffect, object: &Value, fields: Vec<String>) {

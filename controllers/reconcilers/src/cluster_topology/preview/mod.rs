@@ -1,6 +1,7 @@
 //! Preview of a topology: what its next passes would write. Nothing is written.
 //!
-//! The decisions are those of a pass. The writes are dry runs, so that the API checks them like those of a pass.
+//! The decisions are those of a pass. The writes are dry runs, so that the API checks them like those of a pass. Servers that
+//! patch templates or plan upgrades are called, because their calls have no effects. Those that hold a Cluster up are not.
 
 mod draft;
 
@@ -11,12 +12,18 @@ use kube::core::Status;
 use serde_json::Value;
 
 use super::act::{annotations, check_pools};
+use super::blueprint::Blueprint;
+use super::current::Current;
+use super::external::Previewed;
 use super::upgrade::hooks::{Hook, Hooks};
 use super::upgrade::order::{self, Order};
-use super::upgrade::plan::Plan;
+use super::upgrade::plan::{Plan, Source};
 use super::upgrade::workers::Progress;
-use super::{blueprint, current, report, variables};
+use super::{blueprint, classless, current, external, report, variables};
 use draft::Draft;
+
+/// Field of the version that a topology demands.
+const VERSION: &str = "spec.topology.version";
 
 /// Effect on an object of a topology.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +63,29 @@ pub(crate) struct VersionStep {
     pub kind: String,
     pub name: String,
     pub version: String,
+}
+
+/// Change of the version of an object in an upgrade.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UpgradeStep {
+    pub step: VersionStep,
+    /// Name of the image of new Machines, if it follows from the version.
+    pub image: Option<String>,
+}
+
+/// Plan of an upgrade.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct UpgradePreview {
+    /// Version at the end; empty if no upgrade is requested.
+    pub target: String,
+    /// Versions that remain for the control plane and for the workers, whatever holds up the upgrade.
+    pub versions: (Vec<String>, Vec<String>),
+    /// Changes of versions that nothing holds up, in their order.
+    pub steps: Vec<UpgradeStep>,
+    /// Reasons for which a part, or all, waits.
+    pub obstacles: Vec<String>,
+    /// Further facts about the steps.
+    pub notes: Vec<String>,
 }
 
 /// Result of the next passes over a topology, as they would write it.
@@ -123,6 +153,56 @@ pub(crate) async fn preview(context: &ControllerContext, cluster: &Cluster) -> R
 }
 
 async fn examined(context: &ControllerContext, cluster: &Cluster) -> Result<Preview, Refusal> {
+    let observed = Box::pin(observed(context, cluster)).await?;
+    let (obstacles, annotated) = (observed.obstacles(cluster), annotated(cluster, &observed.order));
+    let Observed { settled, blueprint, servers, current, order } = &observed;
+    let draft = Draft::new(context, settled, (blueprint, servers.external()), current, order);
+    let preview = Box::pin(draft.preview()).await?;
+    let (versions, steps) = (versions(order), observed.steps());
+    Ok(Preview { versions, steps, cluster: annotated, obstacles, ..preview })
+}
+
+/// Returns the plan of the upgrade of a Cluster, with a topology or without. Nothing is written, not even in a dry run.
+///
+/// # Errors
+/// The target cannot be reached; or the API's own failure.
+pub(crate) async fn upgrade_preview(
+    context: &ControllerContext,
+    cluster: &Cluster,
+) -> Result<UpgradePreview, Refusal> {
+    let Some(topology) = &cluster.spec.topology else {
+        return Box::pin(classless::preview(context, cluster)).await;
+    };
+    let target = topology.version.clone();
+    match Box::pin(observed(context, cluster)).await {
+        Ok(observed) => {
+            let steps = observed.steps().into_iter().map(|step| UpgradeStep { step, image: None });
+            Ok(UpgradePreview {
+                target,
+                versions: versions(&observed.order),
+                steps: steps.collect(),
+                obstacles: observed.obstacles(cluster),
+                notes: Vec::new(),
+            })
+        }
+        Err(Refusal::Failed(ReconcileError::Waiting { message, .. })) => {
+            Ok(UpgradePreview { target, obstacles: vec![message], ..UpgradePreview::default() })
+        }
+        Err(refusal) => Err(refusal),
+    }
+}
+
+/// Present state of a topology, and the passes that are to come.
+struct Observed {
+    /// Cluster with the defaults of its variables.
+    settled: Cluster,
+    blueprint: Blueprint,
+    servers: Previewed,
+    current: Current,
+    order: Order,
+}
+
+async fn observed(context: &ControllerContext, cluster: &Cluster) -> Result<Observed, Refusal> {
     let blueprint = blueprint::read(context, cluster).await?;
     check_pools(cluster)?;
     let settled = variables::settled(cluster, &blueprint.class)
@@ -130,15 +210,39 @@ async fn examined(context: &ControllerContext, cluster: &Cluster) -> Result<Prev
     let current = current::read(context, cluster, &blueprint).await?;
     let listed = blueprint.class.spec.kubernetes_versions.clone().unwrap_or_default();
     let (state, groups) = (current.control_plane_state(), current.groups(cluster));
-    let order = order::order(cluster, &listed, state, groups)
-        .map_err(|message| Refusal::Field("spec.topology.version", message))?;
-    let kind = blueprint.control_plane.kind_of_object();
-    let obstacles = obstacles(cluster, &order, kind);
-    let annotated = annotated(cluster, &order);
-    let draft = Draft::new(context, &settled, &blueprint, &current, &order);
-    let preview = Box::pin(draft.preview()).await?;
-    let (versions, steps) = (versions(&order), steps(&order, &preview, kind));
-    Ok(Preview { versions, steps, cluster: annotated, obstacles, ..preview })
+    let servers = Previewed::read(context, &blueprint.class).await?;
+    let external = servers.external();
+    let chosen = external::upgrade_plan(&external, cluster, &blueprint.class, state.as_ref(), &groups);
+    let chosen = Box::pin(chosen).await.map_err(|obstacle| obstacle.of_preview(VERSION))?;
+    let order = order::order(cluster, Source::of(chosen.as_ref(), &listed), state, groups)
+        .map_err(|message| Refusal::Field(VERSION, message))?;
+    Ok(Observed { settled, blueprint, servers, current, order })
+}
+
+impl Observed {
+    fn kind(&self) -> &str {
+        self.blueprint.control_plane.kind_of_object()
+    }
+
+    fn obstacles(&self, cluster: &Cluster) -> Vec<String> {
+        obstacles(cluster, &self.order, self.kind())
+    }
+
+    /// Returns the changes of versions with the names of the objects.
+    fn steps(&self) -> Vec<VersionStep> {
+        let named = |kind: &str, name: String, version: &str| VersionStep {
+            kind: kind.to_owned(),
+            name,
+            version: version.to_owned(),
+        };
+        let plane = self.current.control_plane.as_ref().map(super::desired::name).unwrap_or_default();
+        let of_group = |group: &str| self.current.group(group).map(|it| it.object.name_any());
+        let step = |step: &order::Step| match &step.group {
+            None => named(self.kind(), plane.clone(), &step.version),
+            Some(group) => named("MachineDeployment", of_group(group).unwrap_or_default(), &step.version),
+        };
+        self.order.steps.iter().map(step).collect()
+    }
 }
 
 /// Returns the Cluster with the annotations of the pass that writes the control plane: its controller waits for them.
@@ -155,39 +259,14 @@ fn annotated(cluster: &Cluster, order: &Order) -> Cluster {
 }
 
 /// Returns the versions that remain.
-fn versions(order: &Order) -> (Vec<String>, Vec<String>) {
+pub(super) fn versions(order: &Order) -> (Vec<String>, Vec<String>) {
     let first = order.passes.first().map(|pass| pass.plan.clone()).unwrap_or_default();
     let Plan { control_plane, workers } = first;
     (control_plane, workers)
 }
 
-/// Returns the changes of versions with the names of the objects.
-fn steps(order: &Order, preview: &Preview, kind: &str) -> Vec<VersionStep> {
-    let name = |object: &Value| super::desired::name(object);
-    let of_group = |group: &str| {
-        let is_of = |it: &&Owner| {
-            let labels = it.planned.pointer("/metadata/labels");
-            labels.and_then(|it| it.get(super::DEPLOYMENT)).and_then(Value::as_str) == Some(group)
-        };
-        preview.deployments.iter().find(is_of).map(|it| name(&it.planned)).unwrap_or_default()
-    };
-    let step = |step: &order::Step| match &step.group {
-        None => VersionStep {
-            kind: kind.to_owned(),
-            name: preview.control_plane.as_ref().map(|it| name(&it.planned)).unwrap_or_default(),
-            version: step.version.clone(),
-        },
-        Some(group) => VersionStep {
-            kind: "MachineDeployment".to_owned(),
-            name: of_group(group),
-            version: step.version.clone(),
-        },
-    };
-    order.steps.iter().map(step).collect()
-}
-
 /// Returns what holds up the passes, in the words of the condition.
-fn obstacles(cluster: &Cluster, order: &Order, kind: &str) -> Vec<String> {
+pub(super) fn obstacles(cluster: &Cluster, order: &Order, kind: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let is_new = cluster.spec.infrastructure_ref.is_none() && cluster.spec.control_plane_ref.is_none();
     let mut hooks = Hooks::of(cluster);
