@@ -30,7 +30,7 @@ import yaml
 MICROVERSION = '2.79'
 
 # Path in the access rule of an application credential. No other rule of the lab has it.
-RULE_PATH = '/v1/of-the-tokens'
+RULE_PATH = '/apis/cluster.x-k8s.io/*/namespaces/{namespace}/machines'
 
 
 def call(method, url, token=None, body=None, service=None):
@@ -133,8 +133,9 @@ class Project:
         tokens['domain'] = foreign({'domain': {'id': domain}})
         tokens['system'] = foreign({'system': {'all': True}})
         credential, tokens['restricted'] = self.restricted_credential(f'{name} restricted', roles=[{'name': 'member'}])
-        rules = [{'service': 'compute', 'method': 'GET', 'path': RULE_PATH}]
-        tokens['access-rules'] = self.restricted_credential(f'{name} access rules', access_rules=rules)[1]
+        for kind, service in (('access-rules', 'container-infra'), ('foreign-rules', 'compute')):
+            rules = [{'service': service, 'method': 'GET', 'path': RULE_PATH}]
+            tokens[kind] = self.restricted_credential(f'{name} {kind}', access_rules=rules)[1]
         return {'project': self.id, 'user': self.user, 'domain': domain, 'other': other, 'credential': credential,
                 'tokens': tokens}
 

@@ -7,7 +7,11 @@
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::ParsedCertificate;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::peer::{CertificatePools, Peer, PeerIdentity};
@@ -112,6 +116,14 @@ impl PeerCertificate {
         Self { chain, ends, pools, last }
     }
 
+    /// Returns the SHA-256 of the certificate in base64url without padding, as a token that is bound to it names it, trusted or
+    /// not. `None` for a certificate that the TLS library cannot parse: its client has not proved that it has the key.
+    pub fn thumbprint(&self) -> Option<String> {
+        let leaf = self.chain.first()?;
+        ParsedCertificate::try_from(leaf).ok()?;
+        Some(URL_SAFE_NO_PAD.encode(digest(&SHA256, leaf)))
+    }
+
     /// Returns the peer that the certificate proves now.
     pub fn peer(&self) -> Arc<Peer> {
         let last = self.last.load();
@@ -201,6 +213,21 @@ mod tests {
         seconds.store(END_OF_2034 + 1, Ordering::Relaxed);
         assert_eq!(*certificate.peer(), Peer::Lapsed);
         assert_eq!(*certificate.peer(), Peer::Lapsed);
+    }
+
+    #[test]
+    fn ia_52_a_certificate_has_a_thumbprint_whether_it_is_trusted_or_not() {
+        let (own, stranger) = (authority("clients"), authority("strangers"));
+        let (pools, _) = pools(&own);
+        for issuer in [&own, &stranger] {
+            let leaf = leaf(issuer, 2036);
+            let hash = digest(&SHA256, &leaf);
+            let certificate = PeerCertificate::new(&[leaf], Arc::clone(&pools));
+            let decoded = URL_SAFE_NO_PAD.decode(certificate.thumbprint().unwrap()).unwrap();
+            assert_eq!(decoded, hash.as_ref());
+        }
+        let unreadable = [CertificateDer::from(vec![1, 2, 3])];
+        assert_eq!(PeerCertificate::new(&unreadable, pools).thumbprint(), None);
     }
 
     #[test]

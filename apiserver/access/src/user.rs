@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::limits::TokenLimits;
+
 /// Group of all authenticated users.
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
 
@@ -115,6 +117,8 @@ pub struct User {
     pub extra: BTreeMap<String, Vec<String>>,
     /// Realm. The authenticator sets it; no header, claim or group does.
     pub realm: Realm,
+    /// Limits of the token that has named the user. `None` for a credential without limits.
+    pub limits: Option<Arc<TokenLimits>>,
 }
 
 impl User {

@@ -11,6 +11,10 @@ use crate::identity::ValidatedToken;
 /// Time limit of a request. Keystone answers from its cache or its database within milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
+/// Header by which a service promises to enforce access rules, and the version of their form. Without it, Keystone does not
+/// know tokens with access rules.
+const ACCESS_RULES: (&str, &str) = ("OpenStack-Identity-Access-Rules", "1.0");
+
 /// Largest body that is read: a token without a catalog has a few KiB, more with many roles. Unit: bytes.
 const MOST: usize = 256 * 1024;
 
@@ -84,6 +88,7 @@ impl KeystoneClient {
         let request = self
             .http
             .get(self.validation.clone())
+            .header(ACCESS_RULES.0, ACCESS_RULES.1)
             .header("X-Auth-Token", header.clone())
             .header("X-Subject-Token", header);
         let response = request.send().await.map_err(|error| self.silence(&root_cause(&error)))?;

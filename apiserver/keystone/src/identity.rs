@@ -1,6 +1,8 @@
 //! User of a validated token. A pure function of the token and the time.
 
-use apiserver_access::{CREDENTIAL_ID, UNSCOPED, User};
+use std::sync::Arc;
+
+use apiserver_access::{AccessRule, AccessRules, CREDENTIAL_ID, TokenLimits, UNSCOPED, User};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::Value;
@@ -31,7 +33,7 @@ pub(crate) struct ValidatedToken {
     application_credential: Option<ApplicationCredential>,
     #[serde(rename = "OS-OAUTH1")]
     oauth1: Option<Value>,
-    oauth2_credential: Option<Value>,
+    oauth2_credential: Option<BoundCredential>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -58,7 +60,22 @@ struct Federation {
 #[derive(Debug, Clone, Deserialize)]
 struct ApplicationCredential {
     id: String,
-    access_rules: Option<Vec<Value>>,
+    access_rules: Option<Vec<RuleOfService>>,
+}
+
+/// Access rule for any service. A field that is missing or null equals that of no request.
+#[derive(Debug, Clone, Deserialize)]
+struct RuleOfService {
+    service: Option<String>,
+    method: Option<String>,
+    path: Option<String>,
+}
+
+/// Client certificate that a token of OAuth 2.0 is bound to.
+#[derive(Debug, Clone, Deserialize)]
+struct BoundCredential {
+    #[serde(rename = "x5t#S256")]
+    thumbprint: Option<String>,
 }
 
 impl ValidatedToken {
@@ -67,30 +84,42 @@ impl ValidatedToken {
         self.expires_at.saturating_add(SKEW).unwrap_or(self.expires_at)
     }
 
-    /// Returns the user of the token.
+    /// Returns the user of the token, with the limits of the token. Access rules count if they are for a service of this type.
     ///
     /// # Errors
     /// The token is not accepted here, for this reason.
-    pub(crate) fn user(&self, now: Timestamp) -> Result<User, &'static str> {
+    pub(crate) fn user(&self, now: Timestamp, service_type: &str) -> Result<User, &'static str> {
         if now >= self.end() {
             return Err("it has expired");
         }
         if self.oauth1.is_some() {
             return Err("it was issued by OAuth 1, which delegates the rights of a user to a program");
         }
-        if self.oauth2_credential.is_some() {
-            return Err("it is bound to a client certificate, which is not checked here");
-        }
-        let credential = self.application_credential.as_ref();
-        if credential.and_then(|it| it.access_rules.as_ref()).is_some_and(|rules| !rules.is_empty()) {
-            return Err("its application credential has access rules, which are not enforced here");
-        }
+        let certificate = match &self.oauth2_credential {
+            None => None,
+            Some(BoundCredential { thumbprint: Some(thumbprint) }) => {
+                // Keystone pads it, against the RFC.
+                Some(thumbprint.trim_end_matches('=').to_owned())
+            }
+            Some(_) => return Err("it is bound to a credential other than a client certificate"),
+        };
+        let limits = TokenLimits { requests: self.access_rules(service_type), certificate };
         let domain = self.user.domain.name.as_deref().unwrap_or(&self.user.domain.id);
         let name = format!("{PREFIX}{}/{}", escaped(domain), escaped(&self.user.name));
         let mut user = User::authenticated(name, self.groups());
         user.uid = Some(self.user.id.clone());
         user.extra = self.attributes().into_iter().filter(|(_, values)| !values.is_empty()).collect();
+        user.limits = (limits != TokenLimits::default()).then(|| Arc::new(limits));
         Ok(user)
+    }
+
+    /// Returns the access rules for a service of this type. `None` for a token without access rules.
+    fn access_rules(&self, service_type: &str) -> Option<AccessRules> {
+        let rules = self.application_credential.as_ref()?.access_rules.as_ref()?;
+        let own = rules.iter().filter(|rule| rule.service.as_deref() == Some(service_type));
+        let text = |field: &Option<String>| field.clone().unwrap_or_default();
+        let own = own.map(|rule| AccessRule { method: text(&rule.method), path: text(&rule.path) });
+        Some(AccessRules::new(service_type, own.collect()))
     }
 
     /// Returns true for a token that proves the name of its user and nothing else. Keystone gives it no roles.
@@ -176,7 +205,7 @@ pub(crate) mod tests {
     }
 
     fn user(changes: &Value) -> Result<User, &'static str> {
-        token(changes).user(at("2029-12-31T00:00:00Z"))
+        token(changes).user(at("2029-12-31T00:00:00Z"), "container-infra")
     }
 
     #[test]
@@ -246,14 +275,39 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn ia_52_access_rules_are_limits_of_the_token() {
+        let limits = |rules: Value| {
+            let credential = json!({"id": "c", "name": "n", "access_rules": rules});
+            user(&json!({"application_credential": credential})).unwrap().limits
+        };
+        assert_eq!(limits(Value::Null), None);
+        let rule = |service: &str| json!({"id": "r", "service": service, "method": "GET", "path": "/**"});
+        let may_read = |rules: Value| {
+            let limits = limits(rules).unwrap();
+            limits.requests.as_ref().unwrap().allow("GET", "/apis/g")
+        };
+        assert!(may_read(json!([rule("compute"), rule("container-infra")])));
+        assert!(!may_read(json!([rule("compute")])), "a rule for another service");
+        assert!(!may_read(json!([])), "an empty list allows nothing");
+        assert!(!may_read(json!([{"service": "container-infra", "path": "/apis/**"}])), "an incomplete rule");
+        let empty = json!({"service": null, "method": null, "path": null});
+        assert!(!may_read(json!([empty])) && may_read(json!([empty, rule("container-infra")])));
+    }
+
+    #[test]
+    fn ia_52_a_token_of_a_client_certificate_names_its_thumbprint() {
+        let bound = |credential: Value| user(&json!({"oauth2_credential": credential}));
+        let certificate = |credential| bound(credential).unwrap().limits.unwrap().certificate.clone();
+        assert_eq!(certificate(json!({"x5t#S256": "abc-_="})).as_deref(), Some("abc-_"));
+        assert_eq!(certificate(json!({"x5t#S256": "abc-_"})).as_deref(), Some("abc-_"));
+        assert_eq!(bound(Value::Null).unwrap().limits, None);
+    }
+
+    #[test]
     fn a_token_with_a_restriction_that_is_not_enforced_is_refused() {
-        let credential =
-            |rules: Value| json!({"application_credential": {"id": "c", "name": "n", "access_rules": rules}});
-        assert!(user(&credential(Value::Null)).is_ok() && user(&credential(json!([]))).is_ok());
         for (changes, expected) in [
-            (credential(json!([{"path": "/", "method": "GET", "service": "compute"}])), "access rules"),
             (json!({"OS-OAUTH1": {"consumer_id": "c"}}), "OAuth 1"),
-            (json!({"oauth2_credential": {"x5t#S256": "t"}}), "client certificate"),
+            (json!({"oauth2_credential": {"other": "t"}}), "other than a client certificate"),
             (json!({"expires_at": "2029-12-30T23:59:29Z"}), "expired"),
         ] {
             let error = user(&changes).unwrap_err();

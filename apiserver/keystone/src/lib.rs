@@ -9,4 +9,4 @@ mod tokens;
 
 pub use client::{KeystoneClient, SetupError};
 pub use identity::PREFIX;
-pub use tokens::{KeystoneTokens, LONGEST_TTL};
+pub use tokens::{KeystoneTokens, LONGEST_TTL, SERVICE_TYPE};

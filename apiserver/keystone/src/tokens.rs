@@ -17,6 +17,9 @@ use tokio::time::Instant;
 use crate::client::{KeystoneClient, Undecided};
 use crate::identity::ValidatedToken;
 
+/// Default type of the service whose access rules count: that of container services.
+pub const SERVICE_TYPE: &str = "container-infra";
+
 /// Default and longest time for which a good answer is used: the delay of a revocation.
 pub const LONGEST_TTL: Duration = Duration::from_secs(60);
 
@@ -90,6 +93,8 @@ pub struct KeystoneTokens {
     contact: Mutex<Contact>,
     /// Time for which a good answer is used.
     ttl: Duration,
+    /// Type of the service whose access rules count.
+    service_type: String,
 }
 
 impl std::fmt::Debug for KeystoneTokens {
@@ -111,7 +116,14 @@ impl KeystoneTokens {
             in_flight: InFlight::new(AT_ONCE, PER_ADDRESS, MOST_WAITING),
             contact: Mutex::default(),
             ttl: LONGEST_TTL,
+            service_type: SERVICE_TYPE.to_owned(),
         })
+    }
+
+    /// Compares requests with the access rules for a service of this type. Without this, [`SERVICE_TYPE`].
+    #[must_use]
+    pub fn with_service_type(self, service_type: String) -> Self {
+        Self { service_type, ..self }
     }
 
     /// Uses a good answer for this time, and a refusal for ten seconds of it at most. Without this, [`LONGEST_TTL`]. Zero
@@ -222,7 +234,7 @@ impl TokenSource for KeystoneTokens {
             ))
         })?;
         let Some(found) = &answer.token else { return Ok(None) };
-        let mut user = match found.user(now()) {
+        let mut user = match found.user(now(), &self.service_type) {
             Ok(user) => user,
             Err(reason) => {
                 tracing::info!(reason, "a token of Keystone is not accepted");

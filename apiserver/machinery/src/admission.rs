@@ -73,6 +73,12 @@ pub trait Permissions: Send + Sync + std::fmt::Debug {
         false
     }
 
+    /// Returns true if the credential of the caller may be used for a request with this method and path. Some credentials are
+    /// for some requests alone, whatever the caller may do.
+    fn may_send(&self, _method: &str, _path: &str) -> bool {
+        true
+    }
+
     /// Returns the caller.
     fn caller(&self) -> Caller;
 

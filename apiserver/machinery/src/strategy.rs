@@ -34,6 +34,26 @@ pub trait Strategy: Send + Sync + std::fmt::Debug + 'static {
         Vec::new()
     }
 
+    /// Returns true if [`Strategy::used_through_others`] is implemented. Objects are converted for it.
+    fn uses_through_others(&self) -> bool {
+        false
+    }
+
+    /// Returns the objects that [`Strategy::used_objects`] cannot know: this write lets the controllers make other objects, which
+    /// refer to them. Those that `old` already led to are left out. The object has not been validated. Writes of the server
+    /// itself skip it.
+    ///
+    /// # Errors
+    /// 503 if the related objects cannot be read.
+    async fn used_through_others(
+        &self,
+        _new: &Value,
+        _old: Option<&Value>,
+        _others: &dyn ObjectReader,
+    ) -> ApiResult<Vec<UsedObject>> {
+        Ok(Vec::new())
+    }
+
     /// Checks that the client may grant the permissions that the object grants to others. Writes of the server itself
     /// skip it.
     ///

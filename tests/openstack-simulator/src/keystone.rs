@@ -19,6 +19,9 @@ mod regions;
 /// The only region.
 pub(crate) const REGION: &str = "RegionOne";
 
+/// Header by which a service promises to enforce access rules, with the version of their form.
+const ACCESS_RULES: &str = "openstack-identity-access-rules";
+
 /// A project.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Project {
@@ -75,6 +78,9 @@ pub(crate) struct ApplicationCredential {
     /// It may create others.
     #[serde(default)]
     pub(crate) unrestricted: bool,
+    /// Requests that its tokens are for; `None` for all. Other services of this cloud do not compare them.
+    #[serde(default)]
+    pub(crate) access_rules: Option<Vec<Value>>,
 }
 
 /// Token that was issued.
@@ -187,6 +193,12 @@ fn validate(
     now: Timestamp,
 ) -> HandlerResult {
     let (id, token) = subject(state, request, now)?;
+    // Only a service that promises to compare requests with the rules gets to know the user.
+    let promised = request.header(ACCESS_RULES).and_then(|version| version.parse::<f64>().ok());
+    let has_rules = credential_of(state, token).is_some_and(|held| held.access_rules.is_some());
+    if has_rules && promised.is_none_or(|version| version < 1.0) {
+        return Err(refusal(StatusCode::NOT_FOUND, "Failed to validate token"));
+    }
     let reply = Reply::ok(&json!({"token": token_view(state, options, token, request)}));
     Ok(reply.with_header(HeaderName::from_static("x-subject-token"), id))
 }
@@ -254,14 +266,20 @@ fn token_view(state: &CloudState, options: &SimulatorOptions, token: &Token, req
         });
         view.insert("OS-TRUST:trust".to_owned(), trust);
     }
-    let credential = token.application_credential.as_ref();
-    let credential =
-        credential.and_then(|id| state.application_credentials.iter().find(|held| held.id == *id));
-    if let Some(held) = credential {
-        let held = json!({"id": held.id, "name": held.name, "restricted": true});
-        view.insert("application_credential".to_owned(), held);
+    if let Some(held) = credential_of(state, token) {
+        let mut shown = json!({"id": held.id, "name": held.name, "restricted": true});
+        if let Some(rules) = &held.access_rules {
+            shown["access_rules"] = json!(rules);
+        }
+        view.insert("application_credential".to_owned(), shown);
     }
     Value::Object(view)
+}
+
+/// Returns the application credential that a token was issued for.
+fn credential_of<'a>(state: &'a CloudState, token: &Token) -> Option<&'a ApplicationCredential> {
+    let id = token.application_credential.as_ref()?;
+    state.application_credentials.iter().find(|held| held.id == *id)
 }
 
 fn roles(admin: bool, reader_only: bool) -> Value {

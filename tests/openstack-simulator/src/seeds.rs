@@ -100,6 +100,7 @@ fn seed_users(state: &mut CloudState, now: Timestamp) {
             expires_at: None,
             description: String::new(),
             unrestricted: false,
+            access_rules: None,
         });
         state.key_pairs.push(KeyPair {
             id: u64::try_from(state.key_pairs.len()).unwrap_or_default() + 1,

@@ -8,7 +8,8 @@ use super::{Authenticator, Issuer, ReviewFailed, Unauthenticated, finished};
 use crate::user::{Realm, User};
 
 impl Authenticator {
-    /// Returns the user of a token that another program, at this address, has received; `None` if the token is not valid.
+    /// Returns the user of a token that another program, at this address, has received; `None` if the token is not valid. A
+    /// token with limits is not: the program would not enforce them.
     ///
     /// # Errors
     /// [`ReviewFailed`] if the token cannot be checked now.
@@ -19,6 +20,12 @@ impl Authenticator {
     ) -> Result<Option<Arc<User>>, ReviewFailed> {
         let credential = token::classify(token.to_owned(), self.keystone_forms());
         match self.user_of_token(credential, address).await {
+            Ok(user) if user.limits.is_some() => {
+                tracing::info!(
+                    "a token that is limited to some requests or one certificate gets no TokenReview"
+                );
+                Ok(None)
+            }
             Ok(user) => Ok(Some(user)),
             Err(Unauthenticated::Refused) => Ok(None),
             Err(Unauthenticated::ReviewFailed(why)) => Err(why),

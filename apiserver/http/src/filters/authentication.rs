@@ -7,6 +7,7 @@ use apiserver_access::{Authenticated, IDENTITY_STALE, Realm, Unauthenticated, Us
 use apiserver_machinery::status::{ApiError, ApiResult};
 use http::HeaderMap;
 
+use super::token_limits;
 use crate::request::connection::Connection;
 use crate::state::ApiServer;
 
@@ -24,7 +25,8 @@ pub(crate) async fn authenticate(
     let mut found = authenticator.authenticate(&connection.peer, connection.address, headers).await;
     // A host decides itself about its anonymous users.
     let is_anonymous = found.as_ref().is_ok_and(|found| !found.is_proxied && found.user.is_anonymous());
-    if is_anonymous && !authenticator.admits_anonymous(path) {
+    let is_of_another = found.as_ref().is_ok_and(|found| !token_limits::is_for(connection, &found.user));
+    if is_of_another || (is_anonymous && !authenticator.admits_anonymous(path)) {
         found = Err(Unauthenticated::Refused);
     }
     server.telemetry.metrics.authenticated(connection, &found, started.elapsed());

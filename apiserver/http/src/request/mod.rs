@@ -75,6 +75,7 @@ impl Call {
         let mut write = self.query.write_options(options, errors)?;
         write.permissions.clone_from(&self.permissions);
         write.admission.clone_from(&self.admission);
+        write.timeout = self.query.timeout()?;
         if write.manager.is_empty() {
             let agent = self.headers.get(USER_AGENT).map(HeaderValue::as_bytes).unwrap_or_default();
             write.manager = manager_of(&String::from_utf8_lossy(agent));

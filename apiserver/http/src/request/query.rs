@@ -117,6 +117,7 @@ impl Query {
             permissions: None,
             admission: None,
             lock: None,
+            timeout: None,
         })
     }
 }

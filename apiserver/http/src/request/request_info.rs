@@ -99,6 +99,19 @@ impl RequestInfo {
         resource_path(&self.path).is_some_and(|(_, special)| special == Some("watch"))
     }
 
+    /// Returns the path by the meaning of its segments. It has no segments without a meaning, and no empty ones. The path of
+    /// anything but a resource is as it was sent, decoded.
+    pub(crate) fn canonical_path(&self) -> String {
+        let Some((path, special)) = resource_path(&self.path) else { return self.path.clone() };
+        let ResourcePath { group, version, namespace, resource, name, subresource } = &path;
+        let root = if group.is_empty() { "api" } else { "apis" };
+        let namespaces = if namespace.is_empty() { "" } else { "namespaces" };
+        let special = special.unwrap_or_default();
+        let parts: [&str; 9] =
+            [root, group, version, special, namespaces, namespace, resource, name, subresource];
+        parts.into_iter().filter(|part| !part.is_empty()).fold(String::new(), |path, part| path + "/" + part)
+    }
+
     /// Returns true for a long-running request: a watch.
     pub fn is_long_running(&self) -> bool {
         self.verb == "watch"
@@ -250,6 +263,28 @@ mod tests {
         assert!(!unclear("/apis/g/v1/watch/machines"));
         assert!(!unclear("/apis/g/v1/namespaces/watch"));
         assert!(!unclear("/apis/g/watch"));
+    }
+
+    #[test]
+    fn the_canonical_path_has_the_segments_with_a_meaning() {
+        for (path, expected) in [
+            ("/apis/g/v1/namespaces/ns/machines/m/reboot", None),
+            ("/apis/g/v1/namespaces/ns/machines", None),
+            ("/apis/g/v1/watch/namespaces/ns/machines/m", None),
+            ("/api/v1/namespaces/ns", None),
+            ("/api/v1/namespaces/ns/status", None),
+            ("/api/v1/namespaces/ns/secrets/s", None),
+            ("/apis/g/v1", None),
+            ("/livez/", None),
+            ("/apis/g/v1/machines/", Some("/apis/g/v1/machines")),
+            ("//apis/g/v1/machines", Some("/apis/g/v1/machines")),
+            ("/apis/g/v1/namespaces/ns/gadgets/m/go/x/y", Some("/apis/g/v1/namespaces/ns/gadgets/m/go")),
+            ("/apis//v1/namespaces/ns/secrets/s", Some("/api/v1/namespaces/ns/secrets/s")),
+            ("/api/v1/namespaces/ns%2Fsecrets%2Fs", Some("/api/v1/namespaces/ns/secrets/s")),
+        ] {
+            let info = RequestInfo::resolve(&Method::GET, path, false, Some("named"));
+            assert_eq!(info.canonical_path(), expected.unwrap_or(path), "{path}");
+        }
     }
 
     #[test]

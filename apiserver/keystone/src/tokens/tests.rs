@@ -143,6 +143,50 @@ async fn an_odd_answer_about_one_token_stops_no_other() {
     assert!(tokens.review(&token).await.unwrap().is_some());
 }
 
+/// Returns a token of a new application credential of a user, which has these access rules.
+async fn restricted(simulator: &Simulator, token: &str, rules: Value) -> String {
+    let url = simulator.auth_url().trim_end_matches('/').to_owned();
+    let sent = async |request: reqwest::RequestBuilder| {
+        let response = request.send().await.unwrap();
+        assert!(response.status().is_success(), "{}", response.status());
+        let issued = response.headers().get("x-subject-token");
+        let issued = issued.map(|token| token.to_str().unwrap().to_owned());
+        (issued, serde_json::from_str::<Value>(&response.text().await.unwrap()).unwrap())
+    };
+    let own = Client::new().get(format!("{url}/auth/tokens"));
+    let (_, own) = sent(own.header("X-Auth-Token", token).header("X-Subject-Token", token)).await;
+    let user = own.pointer("/token/user/id").and_then(Value::as_str).unwrap();
+    let made = Client::new().post(format!("{url}/users/{user}/application_credentials"));
+    let body = json!({"application_credential": {"name": "restricted", "access_rules": rules}});
+    let (_, made) = sent(made.header("X-Auth-Token", token).body(body.to_string())).await;
+    let credential = &made["application_credential"];
+    let body = json!({"auth": {"identity": {"methods": ["application_credential"],
+        "application_credential": {"id": credential["id"], "secret": credential["secret"]}}}});
+    let login = Client::new().post(format!("{url}/auth/tokens")).body(body.to_string());
+    sent(login).await.0.unwrap()
+}
+
+#[tokio::test]
+async fn ia_52_a_token_with_access_rules_has_those_for_this_service() {
+    let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
+    let token = log_in(&simulator, "demo").await;
+    let rules = json!([{"service": "container-infra", "method": "GET", "path": "/apis/**"},
+        {"service": "compute", "method": "DELETE", "path": "/**"}]);
+    let restricted = restricted(&simulator, &token, rules).await;
+    // The second answer comes from the cache.
+    let own = tokens(&simulator);
+    for _ in 0..2 {
+        let limits = own.review(&restricted).await.unwrap().unwrap().limits.unwrap();
+        let rules = limits.requests.as_ref().unwrap();
+        assert!(rules.allow("GET", "/apis/g") && !rules.allow("DELETE", "/apis/g"));
+    }
+    assert_eq!(own.review(&token).await.unwrap().unwrap().limits, None);
+    let other = tokens(&simulator).with_service_type("compute".to_owned());
+    let limits = other.review(&restricted).await.unwrap().unwrap().limits.unwrap();
+    let rules = limits.requests.as_ref().unwrap();
+    assert!(!rules.allow("GET", "/apis/g") && rules.allow("DELETE", "/apis/g"));
+}
+
 /// Lets all answers so far become too old to be used without a new one.
 async fn outlive_answers() {
     tokio::time::pause();

@@ -6,6 +6,13 @@ use apiserver_machinery::object;
 use apiserver_types::{Described, OpenStackClusterIdentity};
 use serde_json::Value;
 
+/// Path in an OpenStackMachineTemplate.
+pub(crate) const OF_MACHINE_TEMPLATE: [&str; 1] = ["spec.template.spec.identityRef"];
+
+/// Paths in an OpenStackClusterTemplate.
+pub(crate) const OF_CLUSTER_TEMPLATE: [&str; 2] =
+    ["spec.template.spec.identityRef", "spec.template.spec.bastion.spec.identityRef"];
+
 /// Returns the OpenStackClusterIdentities and the Secrets that the references at these paths name.
 pub(crate) fn at(object: &Value, paths: &[&'static str]) -> Vec<UsedObject> {
     let named = |field: &'static str| {
@@ -40,6 +47,16 @@ pub(crate) fn secret(field: &'static str, namespace: &str, name: &str) -> UsedOb
     );
     let (permission, namespace, name) = (Use::ReadSecret, namespace.to_owned(), name.to_owned());
     UsedObject { field, permission, group: "", version: "v1", resource: "secrets", namespace, name, remedy }
+}
+
+/// Returns what a reference can name whose value is not known: all Secrets of the namespace, and all identities.
+pub(crate) fn any(field: &'static str, namespace: &str) -> [UsedObject; 2] {
+    let remedy = format!(
+        "Its values depend on variables, so they can name any identity, and identities.requireUse is set. Bind a ClusterRole \
+         with the verb use on {}, without names, to the user, or give the field a literal value",
+        OpenStackClusterIdentity::DESCRIPTOR.plural
+    );
+    [super::used_secrets::any(field, namespace), UsedObject { remedy, ..identity(field, "") }]
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use apiserver_access::TokenSource;
-use apiserver_keystone::{KeystoneClient, KeystoneTokens, LONGEST_TTL};
+use apiserver_keystone::{KeystoneClient, KeystoneTokens, LONGEST_TTL, SERVICE_TYPE};
 use serde::Deserialize;
 
 use crate::cli;
@@ -31,6 +31,8 @@ pub(crate) struct Keystone {
     /// Time for which an answer of Keystone is used, e.g. `30s`: the delay of a revocation. At most 60s. Default: 60s.
     #[serde(rename = "cacheTTL")]
     pub(crate) cache_ttl: Option<String>,
+    /// Type of the service by which access rules of application credentials name Capstan. Default: `container-infra`.
+    pub(crate) service_type: Option<String>,
     /// ClusterRole of each role of a project, in the namespaces of the project. Default: `reader: view`, `member: edit`,
     /// `manager: admin` and `admin: admin`.
     pub(crate) project_roles: Option<BTreeMap<String, String>>,
@@ -47,6 +49,9 @@ impl Keystone {
         let roles = self.project_roles.iter().flatten();
         if let Some((role, _)) = roles.clone().find(|(role, name)| role.is_empty() || name.is_empty()) {
             bail!("keystone.projectRoles: role {role:?}: the role and its ClusterRole must have names");
+        }
+        if self.service_type.as_ref().is_some_and(String::is_empty) {
+            bail!("keystone.serviceType: must name a type of services, such as {SERVICE_TYPE}");
         }
         self.cache_ttl()?;
         KeystoneClient::new(&self.auth_url, None).map(drop).map_err(anyhow::Error::new)
@@ -72,7 +77,8 @@ impl Keystone {
         let ca = self.ca_file.as_ref().map(read).transpose()?;
         let client = KeystoneClient::new(&self.auth_url, ca.as_deref())?;
         let tokens = KeystoneTokens::new(client).context("the system has no random numbers")?;
-        Ok(Arc::new(tokens.with_cache_ttl(self.cache_ttl()?)))
+        let service_type = self.service_type.as_deref().unwrap_or(SERVICE_TYPE).to_owned();
+        Ok(Arc::new(tokens.with_cache_ttl(self.cache_ttl()?).with_service_type(service_type)))
     }
 }
 
@@ -87,6 +93,17 @@ mod tests {
         let jws = |text: Value| serde_json::from_value::<Keystone>(text).unwrap().jws;
         assert!(!jws(json!({"authURL": "https://k"})));
         assert!(jws(json!({"authURL": "https://k", "jws": true})));
+    }
+
+    #[test]
+    fn the_type_of_the_service_has_a_name() {
+        let check = |service: Option<&str>| {
+            let read = json!({"authURL": "https://k", "serviceType": service});
+            serde_json::from_value::<Keystone>(read).unwrap().check()
+        };
+        assert!(check(None).is_ok() && check(Some("capstan")).is_ok());
+        let error = check(Some("")).unwrap_err().to_string();
+        assert!(error.starts_with("keystone.serviceType: "), "{error}");
     }
 
     #[test]

@@ -187,3 +187,55 @@ async fn iz_01_an_authorization_file_can_have_the_roles_of_projects_without_thos
     let refused = alice.get(machines).await.unwrap();
     assert_eq!(refused.code, 403, "the file has no type RBAC: {}", refused.text());
 }
+
+/// Returns a token of a new application credential of a user of the simulator, which has these access rules.
+async fn restricted(simulator: &Simulator, (token, user): (&str, &str), rules: &Value) -> String {
+    let url = simulator.auth_url().trim_end_matches('/').to_owned();
+    let body = json!({"application_credential": {"name": "restricted", "access_rules": rules}});
+    let request = reqwest::Client::new().post(format!("{url}/users/{user}/application_credentials"));
+    let request = request.header("X-Auth-Token", token).header("Content-Type", "application/json");
+    let response = request.body(body.to_string()).send().await.unwrap();
+    let made: Value = serde_json::from_slice(&response.bytes().await.unwrap()).unwrap();
+    let made = &made["application_credential"];
+    let credential = json!({"id": made["id"], "secret": made["secret"]});
+    let identity = json!({"methods": ["application_credential"], "application_credential": credential});
+    let request = reqwest::Client::new().post(format!("{url}/auth/tokens"));
+    let body = json!({"auth": {"identity": identity}}).to_string();
+    let response = request.header("Content-Type", "application/json").body(body).send().await.unwrap();
+    response.headers()["x-subject-token"].to_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ia_52_access_rules_of_an_application_credential_are_enforced_on_each_request() {
+    let simulator = Simulator::start(SimulatorOptions::default()).await.unwrap();
+    let data = tempfile::tempdir().unwrap();
+    let (capstan, token) = with_keystone(&simulator, data.path()).await;
+    let client = TokenClient::new(&capstan, data.path());
+    let (_, user) = client.review("Authorization", &format!("Bearer {token}")).await;
+    let user = user["uid"].as_str().unwrap();
+    let rules = json!([{"service": "container-infra", "method": "GET", "path": "/apis"},
+        {"service": "compute", "method": "GET", "path": "/**"}]);
+    let restricted = restricted(&simulator, (&token, user), &rules).await;
+    // The second pass has the token in the cache.
+    for _ in 0..2 {
+        assert_eq!(client.get("/apis", &restricted).await.0, 200);
+        for path in ["/api", "/version", "/apis/cluster.x-k8s.io/v1beta2/namespaces/default/machines"] {
+            let (code, answer) = client.get(path, &restricted).await;
+            let words = "no access rule of its application credential has the service \"container-infra\"";
+            let message = answer["message"].as_str().unwrap_or_default();
+            assert!(code == 403 && message.contains(words), "{path}: {code} {answer}");
+        }
+        assert_eq!(client.get("/api", &token).await.0, 200, "a token without access rules");
+    }
+    // Another program would not enforce the rules.
+    let admin = capstan.client();
+    for (token, expected) in [(&restricted, None), (&token, Some(true))] {
+        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview",
+            "spec": {"token": token}});
+        let path = "/apis/authentication.k8s.io/v1/tokenreviews";
+        let answer = admin.once("POST", path, &review.to_string()).await.unwrap();
+        let answer: Value = serde_json::from_str(&answer.text()).unwrap();
+        let found = answer.pointer("/status/authenticated").and_then(Value::as_bool);
+        assert_eq!(found, expected, "{answer}");
+    }
+}

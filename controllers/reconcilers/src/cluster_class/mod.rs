@@ -1,4 +1,5 @@
-//! ClusterClass reconciler: ownership of the templates of a class, the versions of its references, and its variables.
+//! ClusterClass reconciler: ownership of the templates of a class, the versions of its references, and its variables, with those
+//! that extension servers declare.
 //!
 //! Clusters of the class wait until this controller has seen its newest generation.
 
@@ -6,11 +7,13 @@ mod act;
 mod decide;
 mod observe;
 mod report;
+mod variables;
 mod watch;
 
 use std::time::Duration;
 
 use apiserver_types::ClusterClass;
+use controllers_extensions::READ_NAMESPACES;
 use controllers_runtime::{
     ControllerContext, ControllerSpec, PolicyRule, ReconcileError, Requeue, now, paused, write_status,
 };
@@ -37,11 +40,18 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             resources: &["*"],
             verbs: &["get", "patch"],
         },
+        // Handlers of extension servers. Their changes trigger passes.
+        PolicyRule {
+            groups: &["runtime.cluster.x-k8s.io"],
+            resources: &["extensionconfigs"],
+            verbs: PolicyRule::READ,
+        },
+        READ_NAMESPACES,
     ],
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
 
-/// Interval of a class whose template does not exist. Templates are not watched.
+/// Interval of a class whose template does not exist, or whose extension server does not answer. Neither is watched.
 const WAITING: Duration = Duration::from_secs(10);
 
 /// Interval of a class at rest: a template that was deleted and created again gets its owner within this time.
@@ -51,12 +61,13 @@ const RESYNC: Duration = Duration::from_mins(10);
 #[derive(Debug)]
 pub struct ClusterClassReconciler {
     context: ControllerContext,
+    servers: observe::Servers,
 }
 
 impl ClusterClassReconciler {
     /// Creates a reconciler.
     pub fn new(context: ControllerContext) -> Self {
-        Self { context }
+        Self { context, servers: observe::Servers::default() }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -86,6 +97,7 @@ impl ClusterClassReconciler {
         write_status(&api, &class, &new).await?;
         match outcome.references {
             References::Missing(message) => Err(ReconcileError::waiting(report::INTERNAL_ERROR, message)),
+            References::Latest | References::Outdated(_) if outcome.variables.is_err() => Ok(Some(WAITING)),
             References::Latest | References::Outdated(_) => Ok(Some(RESYNC)),
         }
     }
@@ -93,9 +105,10 @@ impl ClusterClassReconciler {
     /// Makes the class an owner of its templates, one after the other. Returns what to report.
     async fn work(&self, class: &ClusterClass) -> Result<Outcome, ReconcileError> {
         let mut templates = observe::templates(&self.context, class).await?;
+        let declared = observe::declared(&self.context, &self.servers, class).await?;
         // Each step makes the class an owner of one more template, so they end.
         loop {
-            match decide::decide(class, &templates) {
+            match decide::decide(class, &templates, &declared) {
                 Step::Own(position) => act::own(&self.context, class, &mut templates, position).await?,
                 Step::Report(outcome) => return Ok(outcome),
             }

@@ -65,11 +65,15 @@ fn find<'a>(state: &'a CloudState, user: &str, id: &str) -> Result<&'a Applicati
 fn view(held: &ApplicationCredential, caller: &Caller, request: &Request) -> Value {
     let expires = held.expires_at.map(|time| time.strftime("%Y-%m-%dT%H:%M:%S.000000").to_string());
     let own = format!("{}/v3/users/{}/application_credentials/{}", request.base_url, held.user_id, held.id);
-    json!({
+    let mut view = json!({
         "id": held.id, "name": held.name, "description": held.description, "project_id": held.project_id,
         "roles": roles(caller.admin, caller.reader), "expires_at": expires, "unrestricted": held.unrestricted,
         "system": null, "links": {"self": own},
-    })
+    });
+    if let Some(rules) = &held.access_rules {
+        view["access_rules"] = json!(rules);
+    }
+    view
 }
 
 fn create(state: &mut CloudState, request: &Request, caller: &Caller) -> HandlerResult {
@@ -102,6 +106,7 @@ fn create(state: &mut CloudState, request: &Request, caller: &Caller) -> Handler
         })?),
     };
     let unrestricted = body.pointer("/application_credential/unrestricted") == Some(&Value::Bool(true));
+    let access_rules = body.pointer("/application_credential/access_rules").and_then(Value::as_array);
     let new = ApplicationCredential {
         id: new_id().replace('-', ""),
         name: name.to_owned(),
@@ -111,6 +116,7 @@ fn create(state: &mut CloudState, request: &Request, caller: &Caller) -> Handler
         expires_at,
         description: text("description").unwrap_or_default().to_owned(),
         unrestricted,
+        access_rules: access_rules.filter(|rules| !rules.is_empty()).cloned(),
     };
     let mut shown = view(&new, caller, request);
     // Only this response has the secret.

@@ -10,6 +10,7 @@ use super::Tokens;
 use crate::authenticator::{
     Authenticator, Issuer, RequestHeaders, ReviewFailed, TokenSource, Unauthenticated,
 };
+use crate::limits::{AccessRules, TokenLimits};
 use crate::peer::Peer;
 use crate::testing::block;
 use crate::user::{BREAK_GLASS, REALM, Realm, User};
@@ -175,4 +176,32 @@ fn a_webhook_sees_only_tokens_that_no_other_source_can_have_issued() {
     assert_eq!(of_issuer(&reserved, "https://other", "x"), Err(Unauthenticated::Refused));
     let shared = of_issuer(&with(of(Realm::Host, "alice")), "https://other", "x").unwrap();
     assert_eq!((shared.realm.clone(), shared.is_in("system:masters")), (Realm::Host, false));
+}
+
+/// Keystone that knows each token. Those that begin with `gAAAAABr` are restricted.
+#[derive(Debug)]
+struct Keystone;
+
+#[async_trait]
+impl TokenSource for Keystone {
+    async fn review(&self, token: &str) -> Result<Option<User>, ReviewFailed> {
+        let mut user = User::authenticated("keystone:Default/demo", []);
+        let rules = TokenLimits { requests: Some(AccessRules::new("s", Vec::new())), certificate: None };
+        user.limits = token.starts_with("gAAAAABr").then(|| Arc::new(rules));
+        Ok(Some(user))
+    }
+}
+
+#[test]
+fn ia_52_the_user_of_a_restricted_token_has_its_limits_and_no_other_program_gets_it() {
+    let authenticator =
+        Authenticator::new(RequestHeaders::default(), None).with_keystone(Some(Arc::new(Keystone)));
+    for (token, is_limited) in [("gAAAAABr", true), ("gAAAAABfree", false)] {
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
+        let found = block(authenticator.authenticate(&Peer::Unidentified, None, &mut headers)).unwrap();
+        assert_eq!(found.user.limits.is_some(), is_limited, "{token}");
+        let reviewed = block(authenticator.review(token, None)).unwrap();
+        assert_eq!(reviewed.is_none(), is_limited, "a program does not enforce the limits: {token}");
+    }
 }

@@ -14,7 +14,8 @@ pub(super) async fn log_in(settings: &Settings, request: &Value) -> Result<Token
     let url = format!("{}/auth/tokens?nocatalog", versioned(&settings.auth_url()?));
     let unreachable = |error: &reqwest::Error| {
         let summary = format!("cannot log in to Keystone at {url}: it cannot be reached");
-        Failure::new(ExitCode::Unreachable, summary).detail("cause", crate::error::chain(error))
+        Failure::new(ExitCode::Unreachable, summary)
+            .connection(error, "give the CA of Keystone as cacert in clouds.yaml, or in OS_CACERT")
     };
     let client = http_client(settings.ca_file().as_deref())?;
     let sent = client.post(&url).header("Content-Type", "application/json").body(request.to_string()).send();

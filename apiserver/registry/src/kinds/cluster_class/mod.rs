@@ -1,5 +1,6 @@
 //! ClusterClass: strategy and validation.
 
+mod named_by_patches;
 mod parts;
 mod patches;
 mod selectors;
@@ -9,6 +10,7 @@ mod variables;
 
 use std::cmp::Ordering;
 
+use apiserver_machinery::admission::UsedObject;
 use apiserver_machinery::related::{ObjectReader, Verdict};
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
@@ -16,6 +18,7 @@ use apiserver_schema::field_errors::{FieldError, FieldPath};
 use async_trait::async_trait;
 use serde_json::Value;
 
+pub(crate) use named_by_patches::{has_names, literals};
 pub(crate) use templates::validate_change;
 
 use crate::rules::json_fields::items;
@@ -33,6 +36,19 @@ pub(crate) struct ClusterClassStrategy;
 
 #[async_trait]
 impl Strategy for ClusterClassStrategy {
+    fn uses_through_others(&self) -> bool {
+        true
+    }
+
+    async fn used_through_others(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        others: &dyn ObjectReader,
+    ) -> ApiResult<Vec<UsedObject>> {
+        named_by_patches::newly_used(new, old, others).await
+    }
+
     fn locks_decisions(&self) -> bool {
         true
     }

@@ -104,10 +104,17 @@ fn has_exactly(user: &Value, mut groups: Vec<String>) -> bool {
     found == groups
 }
 
-/// Tokens with a restriction that Capstan does not enforce, tokens that cannot validate themselves, and revoked ones are not
+/// Tokens with access rules are for no other requests, and tokens that cannot validate themselves and revoked ones are not
 /// accepted.
 fn refusals(endpoint: &Endpoint, openstack: &OpenStack, made: &Made) -> anyhow::Result<()> {
-    endpoint.review(made.token("access-rules")?)?.check("401", "Unauthorized").context("access rules")?;
+    for kind in ["access-rules", "foreign-rules"] {
+        let token = made.token(kind)?;
+        for answer in [endpoint.review(token)?, endpoint.get("/apis", token)?] {
+            answer.check("403", "no access rule").with_context(|| format!("token {kind}"))?;
+        }
+    }
+    let foreign = endpoint.get(MACHINES, made.token("foreign-rules")?)?;
+    foreign.check("403", "the service \\\"container-infra\\\"").context("rules of another service")?;
     let impersonating = endpoint.review(made.token("impersonating")?)?;
     impersonating.check("503", "trust with impersonation")?;
     let revoked = made.token("revoked")?;
@@ -121,7 +128,7 @@ fn permissions(lab: &Lab, endpoint: &Endpoint, made: &Made) -> anyhow::Result<()
     let user = format!("--user={}", USERS[0]);
     let binding = ["create", "rolebinding", BINDING, "-n", "default", "--clusterrole=view", &user];
     lab.kubectl("direct", &binding)?;
-    for kind in ["password", "restricted"] {
+    for kind in ["password", "restricted", "access-rules"] {
         let token = made.token(kind)?;
         until("the user may list Machines", || Ok(endpoint.get(MACHINES, token)?.code == "200"))?;
     }
