@@ -45,7 +45,9 @@ impl Admission {
 
     /// Replaces all configurations.
     pub fn set(&self, configurations: Configurations) {
-        self.configurations.store(Some(Arc::new(configurations)));
+        let configurations = Arc::new(configurations);
+        let before = self.configurations.swap(Some(Arc::clone(&configurations)));
+        configurations.log_uncompiled(before.as_deref());
     }
 
     /// Returns true once all configurations have been read.

@@ -4,6 +4,7 @@
 //! moment, and the store consults it for each write: first it may change the object, then it may refuse it.
 
 mod control;
+mod expressions;
 mod files;
 mod host;
 mod matching;
@@ -18,6 +19,7 @@ mod webhooks;
 pub use control::Admission;
 pub use files::{STATIC_SUFFIX, read_directory};
 pub use host::{HostCluster, HostConfigurations, HostContact, HostParameters, HostService};
+pub use policies::{ExpressionWarning, type_warnings};
 pub use snapshot::{Configurations, HostPart, Joined};
 pub use webhooks::Clients;
 

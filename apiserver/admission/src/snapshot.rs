@@ -1,18 +1,20 @@
 //! Snapshot: all configurations in force, compiled.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use apiserver_machinery::object;
 use apiserver_machinery::resource::Resource;
 use serde_json::Value;
 
+use crate::expressions::Uncompiled;
 use crate::host::HostCluster;
 use crate::policies::{self, MutatingPolicy, Policy};
 use crate::value::text;
 use crate::webhooks::{self, Clients, Hook};
 
 /// Source of a configuration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Source {
     /// Objects in the store.
     Objects,
@@ -29,6 +31,15 @@ impl Source {
         match self {
             Self::Objects | Self::Files => true,
             Self::Host => resource.hosted,
+        }
+    }
+
+    /// Returns its name in the log and in metrics.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Objects => "objects",
+            Self::Files => "files",
+            Self::Host => "host",
         }
     }
 }
@@ -65,6 +76,7 @@ pub struct Configurations {
     pub(crate) host: Option<Arc<dyn HostCluster>>,
     /// True if configurations of the host must apply and have never been read.
     pub(crate) is_host_unread: bool,
+    uncompiled: BTreeSet<Uncompiled>,
 }
 
 impl Configurations {
@@ -89,20 +101,46 @@ impl Configurations {
                 ("MutatingWebhookConfiguration", &mut all.mutating),
                 ("ValidatingWebhookConfiguration", &mut all.validating),
             ] {
-                let compiled =
-                    of_kind(kind).into_iter().flat_map(|it| webhooks::compile(kind, it, source, clients));
-                hooks.extend(compiled);
+                for configuration in of_kind(kind) {
+                    let uncompiled = &mut all.uncompiled;
+                    hooks.extend(webhooks::compile(kind, configuration, source, clients, uncompiled));
+                }
             }
             let bindings = of_kind("ValidatingAdmissionPolicyBinding");
             let policies = of_kind("ValidatingAdmissionPolicy").into_iter();
-            all.policies.extend(policies.map(|policy| policies::compile(policy, &bindings, source)));
+            let uncompiled = &mut all.uncompiled;
+            let compiled = policies.map(|policy| policies::compile(policy, &bindings, source, uncompiled));
+            all.policies.extend(compiled);
             let bindings = of_kind("MutatingAdmissionPolicyBinding");
             let policies = of_kind("MutatingAdmissionPolicy").into_iter();
-            let compiled = policies.map(|policy| policies::compile_mutating(policy, &bindings, source));
+            let uncompiled = &mut all.uncompiled;
+            let compiled =
+                policies.map(|policy| policies::compile_mutating(policy, &bindings, source, uncompiled));
             all.mutating_policies.extend(compiled);
         }
         clients.keep(all.mutating.iter().chain(&all.validating).map(|hook| &hook.target.key));
         all
+    }
+
+    /// Returns the number of expressions that cannot be compiled, by the source of their configurations: `files`,
+    /// `objects` or `host`.
+    pub fn uncompiled(&self) -> [(&'static str, usize); 3] {
+        [Source::Files, Source::Objects, Source::Host].map(|source| {
+            let of_source = self.uncompiled.iter().filter(|one| one.source == source);
+            (source.name(), of_source.count())
+        })
+    }
+
+    /// Logs the expressions that cannot be compiled, except for those that could not be before. So each is logged once
+    /// for each generation of its configuration.
+    pub(crate) fn log_uncompiled(&self, before: Option<&Self>) {
+        self.newly_uncompiled(before).for_each(Uncompiled::log);
+    }
+
+    fn newly_uncompiled<'a>(&'a self, before: Option<&'a Self>) -> impl Iterator<Item = &'a Uncompiled> {
+        let known = before.map(|before| &before.uncompiled);
+        let is_new = move |one: &&'a Uncompiled| known.is_none_or(|known| !known.contains(*one));
+        self.uncompiled.iter().filter(is_new)
     }
 
     /// Returns true if no configuration can apply to writes of this resource.
@@ -205,6 +243,7 @@ pub(crate) mod tests {
             schema: KindSchema::new(metadata::RULES, || json!({"type": "object"})),
             strategy: Arc::new(Plain),
             verbs: Vec::new(),
+            preview: None,
         }
     }
 
@@ -236,6 +275,25 @@ pub(crate) mod tests {
         let all = join(&policy(None), Some(&policy(Some("of-host"))));
         let bound: Vec<_> = all.policies.iter().map(|it| (it.base.source, it.base.bindings.len())).collect();
         assert_eq!(bound, [(Source::Objects, 0), (Source::Host, 1)]);
+    }
+
+    #[test]
+    fn an_expression_that_cannot_be_compiled_is_logged_once_for_each_generation() {
+        let of = |generation: u64| {
+            let mut policies = policy(Some("b"));
+            policies[0]["metadata"]["generation"] = json!(generation);
+            policies[0]["spec"]["validations"][0]["expression"] = json!("object.");
+            join(&policies, Some(&policies))
+        };
+        let (first, same, next) = (of(1), of(1), of(2));
+        assert_eq!(first.uncompiled(), [("files", 0), ("objects", 1), ("host", 1)]);
+        let shown = format!("{:?}", first.uncompiled);
+        assert!(shown.contains("spec.validations[0].expression"), "{shown}");
+        let count =
+            |now: &Configurations, before: Option<&Configurations>| now.newly_uncompiled(before).count();
+        assert_eq!(count(&first, None), 2);
+        assert_eq!(count(&same, Some(&first)), 0);
+        assert_eq!(count(&next, Some(&same)), 2);
     }
 
     #[test]

@@ -33,7 +33,8 @@ pub use published::KindSchema;
 use cel::Rule;
 pub use cel::{
     AdmissionExpression, AdmissionInputs, AuthorizationAnswer, AuthorizationOracle, AuthorizationQuestion,
-    Declared, Evaluated, Evaluation, EvaluationError, Expression, RESERVED_WORDS, RuleAnalysis, Wanted,
+    CheckedParams, Declared, DeclaredVariables, Evaluated, Evaluation, EvaluationError, Expression,
+    PolicyVariable, RESERVED_WORDS, RuleAnalysis, TypeCheck, Wanted,
 };
 use combined::Combined;
 use format::Format;

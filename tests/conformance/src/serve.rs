@@ -25,7 +25,7 @@ pub struct ServeArguments {
     /// Audit policy; DIR/data/audit/audit.log has the events
     #[arg(long, value_name = "FILE")]
     pub audit_policy: Option<PathBuf>,
-    /// Run the controllers, which write the status of quotas
+    /// Run the controllers, which write the status of quotas and of policies
     #[arg(long)]
     pub controllers: bool,
     /// Exit when the parent process has ended

@@ -1,10 +1,13 @@
 //! Compiled policy with its bindings.
 
+use std::collections::BTreeSet;
+
 use apiserver_machinery::object;
 use apiserver_machinery::selectors::LabelSelector;
-use apiserver_schema::{AdmissionExpression, Declared, Wanted};
+use apiserver_schema::{Declared, DeclaredVariables, PolicyVariable, Wanted};
 use serde_json::Value;
 
+use crate::expressions::{Compiled, Compiler, Uncompiled};
 use crate::matching::{Conditions, Criteria};
 use crate::snapshot::Source;
 use crate::value::{entries, text, texts};
@@ -13,7 +16,7 @@ use crate::value::{entries, text, texts};
 pub(crate) type ParamKind = (String, String, String);
 
 /// Variables in the order of their declaration.
-pub(crate) type Variables = Vec<(String, AdmissionExpression)>;
+pub(crate) type Variables = Vec<PolicyVariable>;
 
 /// Parts that policies of both kinds have.
 #[derive(Debug)]
@@ -32,7 +35,7 @@ pub(crate) struct Base {
 #[derive(Debug)]
 pub(crate) struct Policy {
     pub(crate) base: Base,
-    pub(crate) expressions: Result<Expressions, String>,
+    pub(crate) expressions: Expressions,
 }
 
 /// Compiled expressions of a policy.
@@ -42,14 +45,14 @@ pub(crate) struct Expressions {
     pub(crate) variables: Variables,
     pub(crate) validations: Vec<Validation>,
     /// Keys and values of audit annotations.
-    pub(crate) annotations: Vec<(String, AdmissionExpression)>,
+    pub(crate) annotations: Vec<(String, Compiled)>,
 }
 
 /// Rule of a policy.
 #[derive(Debug)]
 pub(crate) struct Validation {
-    pub(crate) expression: AdmissionExpression,
-    pub(crate) message_expression: Option<AdmissionExpression>,
+    pub(crate) expression: Compiled,
+    pub(crate) message_expression: Option<Compiled>,
     pub(crate) message: String,
     pub(crate) reason: String,
 }
@@ -85,10 +88,16 @@ impl Base {
     }
 }
 
-/// Compiles a policy with its bindings.
-pub(crate) fn compile(policy: &Value, bindings: &[&Value], source: Source) -> Policy {
+/// Compiles a policy with its bindings. Adds the expressions that cannot be compiled to `uncompiled`.
+pub(crate) fn compile(
+    policy: &Value,
+    bindings: &[&Value],
+    source: Source,
+    uncompiled: &mut BTreeSet<Uncompiled>,
+) -> Policy {
     let spec = policy.get("spec").unwrap_or(&Value::Null);
-    Policy { base: base(policy, bindings, source), expressions: expressions(spec) }
+    let mut compiler = Compiler::new("ValidatingAdmissionPolicy", policy, source, uncompiled);
+    Policy { base: base(policy, bindings, source), expressions: expressions(spec, &mut compiler) }
 }
 
 /// Reads the parts that policies of both kinds have.
@@ -102,60 +111,70 @@ pub(super) fn base(policy: &Value, bindings: &[&Value], source: Source) -> Base 
         source,
         fails_closed: text(spec, "failurePolicy") != "Ignore",
         criteria: Criteria::of_policy(spec.get("matchConstraints").unwrap_or(&Value::Null)),
-        param_kind: spec.get("paramKind").map(|kind| {
-            let api_version = text(kind, "apiVersion");
-            let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-            (group.to_owned(), version.to_owned(), text(kind, "kind").to_owned())
-        }),
+        param_kind: param_kind(spec),
         bindings: own.map(|(name, spec)| binding(name, spec)).collect(),
     }
 }
 
-/// Compiles the variables, and declares them.
-pub(super) fn variables(spec: &Value, declared: &mut Declared) -> Result<Variables, String> {
-    let mut variables: Variables = Vec::new();
-    for variable in entries(spec, "variables") {
-        declared.variables = Some(variables.iter().map(|(name, _)| name.clone()).collect());
-        let name = text(variable, "name");
-        let compiled = AdmissionExpression::compile(text(variable, "expression"), declared, Wanted::Any);
-        variables.push((name.to_owned(), compiled.map_err(|why| format!("variables {name:?}: {why}"))?));
-    }
-    if !variables.is_empty() {
-        declared.variables = Some(variables.iter().map(|(name, _)| name.clone()).collect());
-    }
-    Ok(variables)
+/// Returns the kind of the parameters, if the policy has any.
+pub(super) fn param_kind(spec: &Value) -> Option<ParamKind> {
+    let kind = spec.get("paramKind")?;
+    let api_version = text(kind, "apiVersion");
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    Some((group.to_owned(), version.to_owned(), text(kind, "kind").to_owned()))
 }
 
-fn expressions(spec: &Value) -> Result<Expressions, String> {
+/// Compiles the variables, and declares them.
+pub(super) fn variables(spec: &Value, declared: &mut Declared, compiler: &mut Compiler<'_>) -> Variables {
+    let (all, mut variables) = (entries(spec, "variables"), Variables::new());
+    if !all.is_empty() {
+        declared.variables = Some(DeclaredVariables::default());
+    }
+    for (index, variable) in all.iter().enumerate() {
+        let (name, source) = (text(variable, "name"), text(variable, "expression"));
+        let compiled = compiler.compile(("variables", index, "expression"), source, declared, Wanted::Any);
+        if let Some(known) = &mut declared.variables {
+            known.declare(name, compiled.as_ref().ok());
+        }
+        variables.push((name.to_owned(), compiled));
+    }
+    variables
+}
+
+fn expressions(spec: &Value, compiler: &mut Compiler<'_>) -> Expressions {
     let has_params = spec.get("paramKind").is_some();
     let mut declared = Declared { params: has_params, authorizer: true, ..Declared::default() };
-    let variables = variables(spec, &mut declared)?;
-    let validations = entries(spec, "validations").iter().map(|it| validation(it, &declared));
-    let annotations = entries(spec, "auditAnnotations").iter().map(|annotation| {
+    let variables = variables(spec, &mut declared, compiler);
+    let validations = entries(spec, "validations").iter().enumerate();
+    let validations = validations.map(|(index, it)| validation(index, it, &declared, compiler)).collect();
+    let annotations = entries(spec, "auditAnnotations").iter().enumerate().map(|(index, annotation)| {
         let source = text(annotation, "valueExpression").trim();
-        let compiled = AdmissionExpression::compile(source, &declared, Wanted::TextOrNull)?;
-        Ok((text(annotation, "key").to_owned(), compiled))
+        let at = ("auditAnnotations", index, "valueExpression");
+        let compiled = compiler.compile(at, source, &declared, Wanted::TextOrNull);
+        (text(annotation, "key").to_owned(), compiled)
     });
-    Ok(Expressions {
-        conditions: Conditions::compile(spec, has_params)?,
-        validations: validations.collect::<Result<_, _>>()?,
-        annotations: annotations.collect::<Result<_, String>>()?,
-        variables,
-    })
+    let annotations = annotations.collect();
+    let conditions = Conditions::compile(spec, has_params, compiler);
+    Expressions { conditions, variables, validations, annotations }
 }
 
-fn validation(validation: &Value, declared: &Declared) -> Result<Validation, String> {
-    let of_message = text(validation, "messageExpression");
+fn validation(
+    index: usize,
+    validation: &Value,
+    declared: &Declared,
+    compiler: &mut Compiler<'_>,
+) -> Validation {
+    let mut compile = |field: &str, declared: &Declared, wanted: Wanted| {
+        compiler.compile(("validations", index, field), text(validation, field), declared, wanted)
+    };
     let for_messages = Declared { authorizer: false, ..declared.clone() };
-    let message_expression = (!of_message.trim().is_empty())
-        .then(|| AdmissionExpression::compile(of_message, &for_messages, Wanted::Text))
-        .transpose()?;
-    Ok(Validation {
-        expression: AdmissionExpression::compile(text(validation, "expression"), declared, Wanted::Bool)?,
-        message_expression,
+    let has_message = !text(validation, "messageExpression").trim().is_empty();
+    Validation {
+        expression: compile("expression", declared, Wanted::Bool),
+        message_expression: has_message.then(|| compile("messageExpression", &for_messages, Wanted::Text)),
         message: text(validation, "message").trim().to_owned(),
         reason: text(validation, "reason").to_owned(),
-    })
+    }
 }
 
 fn binding(name: &str, spec: &Value) -> Binding {

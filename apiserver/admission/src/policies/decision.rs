@@ -1,8 +1,10 @@
 //! Decision of a policy: the evaluation of its expressions for one request and one set of parameters. Pure.
 
-use apiserver_schema::{AdmissionInputs, Evaluation, EvaluationError};
+use apiserver_schema::{AdmissionInputs, Evaluated, Evaluation, EvaluationError};
 
-use super::compile::{Expressions, Policy, Validation};
+use super::compile::{Policy, Validation};
+use crate::expressions::Compiled;
+use crate::value::cut;
 
 /// Cost budget of a policy with one binding: upstream's.
 const BUDGET: u64 = 10_000_000;
@@ -33,23 +35,29 @@ pub(super) struct Outcome {
     pub(super) refused: Vec<String>,
 }
 
+/// Value of an expression, or its error.
+type Found = Result<Evaluated, String>;
+
 /// Evaluates a policy.
 pub(super) fn decide(policy: &Policy, inputs: &AdmissionInputs) -> Outcome {
-    let expressions = match &policy.expressions {
-        Ok(expressions) => expressions,
-        Err(why) => return broken(policy, why.clone()),
-    };
-    match expressions.conditions.are_met(inputs) {
+    within(BUDGET, policy, inputs)
+}
+
+fn within(budget: u64, policy: &Policy, inputs: &AdmissionInputs) -> Outcome {
+    match policy.expressions.conditions.are_met(inputs) {
         Ok(true) => {}
         Ok(false) => return Outcome::default(),
         Err(why) => return broken(policy, why),
     }
-    let failed = match validations(policy, expressions, inputs) {
+    let failed = match validations(budget, policy, inputs) {
         Ok(failed) => failed,
         Err(over) => return broken(policy, over.to_string()),
     };
     let mut outcome = Outcome { failed, ..Outcome::default() };
-    annotate(policy, expressions, inputs, &mut outcome);
+    if let Err(over) = annotate(budget, policy, inputs, &mut outcome) {
+        // Upstream forgets the validations here. A request must not pass because its annotations cost too much.
+        outcome.failed.extend(broken(policy, over.to_string()).failed);
+    }
     outcome
 }
 
@@ -59,86 +67,136 @@ fn broken(policy: &Policy, message: String) -> Outcome {
     Outcome { failed: if policy.base.fails_closed { vec![failed] } else { Vec::new() }, ..Outcome::default() }
 }
 
+/// Evaluates the validations, and the messages of those that are false.
+///
+/// # Errors
+/// [`EvaluationError::OutOfBudget`], except of messages.
 fn validations(
+    budget: u64,
     policy: &Policy,
-    expressions: &Expressions,
     inputs: &AdmissionInputs,
 ) -> Result<Vec<Failed>, EvaluationError> {
-    let mut evaluation = Evaluation::new(inputs, &expressions.variables, BUDGET);
-    let mut results = Vec::new();
-    for validation in &expressions.validations {
-        match evaluation.evaluate(&validation.expression) {
-            Err(over @ EvaluationError::OutOfBudget) => return Err(over),
-            result => results.push(result),
-        }
+    let expressions = &policy.expressions;
+    let mut evaluation = Evaluation::new(inputs, &expressions.variables, budget);
+    let values = expressions.validations.iter().map(|it| value(&mut evaluation, &it.expression));
+    let values: Vec<Found> = values.collect::<Result<_, _>>()?;
+    // Messages are made after all validations, from the rest of the budget. As in upstream, their variables are evaluated
+    // anew.
+    let mut evaluation = Evaluation::new(inputs, &expressions.variables, evaluation.left());
+    let messages = expressions.validations.iter().zip(&values).map(|(validation, value)| match value {
+        Ok(value) if !value.is_true() => message(validation, &mut evaluation),
+        _ => Ok(String::new()),
+    });
+    Ok(failed(policy, &values, messages.collect()))
+}
+
+/// Evaluates an expression.
+///
+/// # Errors
+/// [`EvaluationError::OutOfBudget`].
+fn value(evaluation: &mut Evaluation<'_>, expression: &Compiled) -> Result<Found, EvaluationError> {
+    let expression = match expression {
+        Ok(expression) => expression,
+        Err(why) => return Ok(Err(format!("compilation error: {why}"))),
+    };
+    match evaluation.evaluate(expression) {
+        Ok(value) => Ok(Ok(value)),
+        Err(EvaluationError::Failed(why)) => Ok(Err(why)),
+        Err(over @ EvaluationError::OutOfBudget) => Err(over),
     }
-    // Messages are made after all validations, from the rest of the budget.
-    let mut failed = Vec::new();
-    for (index, (validation, result)) in expressions.validations.iter().zip(results).enumerate() {
-        match result {
-            Ok(value) if value.is_true() => {}
-            Ok(_) => {
-                let message = message(validation, &mut evaluation);
+}
+
+/// Returns the validations that failed: those that are false, and those with an error if the policy fails closed. As in
+/// upstream, messages that exceed the budget are an error of all validations.
+fn failed(policy: &Policy, values: &[Found], messages: Result<Vec<String>, EvaluationError>) -> Vec<Failed> {
+    let (messages, over) = match messages {
+        Ok(messages) => (messages, None),
+        Err(over) => (Vec::new(), Some(format!("failed messageExpression: {over}"))),
+    };
+    let (mut failed, over) = (Vec::new(), over.as_ref());
+    for (index, (validation, value)) in policy.expressions.validations.iter().zip(values).enumerate() {
+        let error = value.as_ref().err().or(over);
+        match (value, error) {
+            (_, Some(error)) if policy.base.fails_closed => {
+                failed.push(Failed { index, message: error.clone(), reason: String::new() });
+            }
+            (Ok(value), None) if !value.is_true() => {
+                let message = messages.get(index).cloned().unwrap_or_default();
                 failed.push(Failed { index, message, reason: validation.reason.clone() });
             }
-            Err(error) if policy.base.fails_closed => {
-                failed.push(Failed { index, message: error.to_string(), reason: String::new() });
-            }
-            Err(_) => {}
+            _ => {}
         }
     }
-    Ok(failed)
+    failed
 }
 
 /// Returns the message of a failed validation: the computed one, or else the given one, or else the expression.
-fn message<'p>(validation: &'p Validation, evaluation: &mut Evaluation<'p>) -> String {
-    let computed = validation.message_expression.as_ref().and_then(|expression| {
-        let value = evaluation.evaluate(expression).ok()?;
-        let text = value.text()?.trim().to_owned();
-        (!text.is_empty() && text.len() <= LONGEST_MESSAGE && !text.contains('\n')).then_some(text)
-    });
-    let given = || Some(validation.message.clone()).filter(|message| !message.is_empty());
-    let shown = || format!("failed expression: {}", validation.expression.source().trim());
-    computed.or_else(given).unwrap_or_else(shown)
+///
+/// # Errors
+/// [`EvaluationError::OutOfBudget`].
+fn message(validation: &Validation, evaluation: &mut Evaluation<'_>) -> Result<String, EvaluationError> {
+    let made = match &validation.message_expression {
+        Some(expression) => value(evaluation, expression)?.ok(),
+        None => None,
+    };
+    let is_usable = |text: &&str| !text.is_empty() && text.len() <= LONGEST_MESSAGE && !text.contains('\n');
+    let computed = made.as_ref().and_then(Evaluated::text).map(str::trim).filter(is_usable);
+    let given = Some(validation.message.as_str()).filter(|message| !message.is_empty());
+    let source = validation.expression.as_ref().map_or("", |expression| expression.source().trim());
+    let shown = || format!("failed expression: {source}");
+    Ok(computed.or(given).map_or_else(shown, str::to_owned))
 }
 
-fn annotate(policy: &Policy, expressions: &Expressions, inputs: &AdmissionInputs, outcome: &mut Outcome) {
-    let mut evaluation = Evaluation::new(inputs, &expressions.variables, BUDGET);
+/// Evaluates the annotations.
+///
+/// # Errors
+/// [`EvaluationError::OutOfBudget`].
+fn annotate(
+    budget: u64,
+    policy: &Policy,
+    inputs: &AdmissionInputs,
+    outcome: &mut Outcome,
+) -> Result<(), EvaluationError> {
+    let expressions = &policy.expressions;
+    let mut evaluation = Evaluation::new(inputs, &expressions.variables, budget);
     for (key, expression) in &expressions.annotations {
-        match evaluation.evaluate(expression) {
+        match value(&mut evaluation, expression)? {
             Ok(value) => {
                 let text = value.text().unwrap_or_default().trim();
                 if !text.is_empty() {
-                    outcome.annotations.push((key.clone(), cut(text).to_owned()));
+                    outcome.annotations.push((key.clone(), cut(text, LONGEST_VALUE).to_owned()));
                 }
             }
-            Err(error) if policy.base.fails_closed => outcome.refused.push(error.to_string()),
+            Err(why) if policy.base.fails_closed => outcome.refused.push(why),
             Err(_) => {}
         }
     }
-}
-
-fn cut(text: &str) -> &str {
-    let mut end = text.len().min(LONGEST_VALUE);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text.get(..end).unwrap_or_default()
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use serde_json::{Value, json};
 
     use super::*;
     use crate::policies::compile;
+    use crate::snapshot::Source;
+
+    /// Expression with a cost of about fifty.
+    const DEAR: &str = "[1, 2, 3, 4, 5, 6, 7, 8, 9].all(x, x < 10) ? 'a' : 'b'";
 
     fn outcome(spec: &Value) -> Outcome {
+        outcome_within(BUDGET, spec)
+    }
+
+    fn outcome_within(budget: u64, spec: &Value) -> Outcome {
         let object = json!({"metadata": {"name": "a"}, "spec": {"replicas": 7}});
         let inputs = AdmissionInputs::new(Some(&object), None, &json!({"operation": "CREATE"}), None);
-        let policy =
-            compile(&json!({"metadata": {"name": "p"}, "spec": spec}), &[], crate::snapshot::Source::Objects);
-        decide(&policy, &inputs.with_params(Some(&json!({"data": {"most": "5"}}))))
+        let policy = json!({"metadata": {"name": "p"}, "spec": spec});
+        let policy = compile(&policy, &[], Source::Objects, &mut BTreeSet::new());
+        within(budget, &policy, &inputs.with_params(Some(&json!({"data": {"most": "5"}}))))
     }
 
     fn messages(spec: &Value) -> Vec<String> {
@@ -192,5 +250,53 @@ mod tests {
         assert_eq!(found.failed[0].reason, "Forbidden");
         assert_eq!(found.annotations, [("most".to_owned(), "5".to_owned())]);
         assert!(found.refused[0].contains("no such key: x"), "{found:?}");
+    }
+
+    #[test]
+    fn an_expression_that_cannot_be_compiled_fails_by_itself() {
+        let spec = |policy: &str| {
+            json!({"failurePolicy": policy, "validations": [{"expression": "object."},
+                {"expression": "false", "message": "no", "messageExpression": "1 + 'a'"}],
+                "auditAnnotations": [{"key": "a", "valueExpression": "object."}, {"key": "b", "valueExpression": "'c'"}]})
+        };
+        let found = outcome(&spec("Fail"));
+        let texts: Vec<&str> = found.failed.iter().map(|failed| failed.message.as_str()).collect();
+        assert!(texts[0].starts_with("compilation error: compilation failed: ERROR"), "{texts:?}");
+        assert_eq!(texts[1..], ["no"]);
+        assert!(found.refused[0].starts_with("compilation error: "), "{found:?}");
+        let found = outcome(&spec("Ignore"));
+        assert_eq!((found.failed.len(), found.failed[0].message.as_str()), (1, "no"));
+        assert_eq!(found.annotations, [("b".to_owned(), "c".to_owned())]);
+        assert!(found.refused.is_empty(), "{found:?}");
+    }
+
+    #[test]
+    fn messages_that_exceed_the_budget_are_an_error_of_all_validations() {
+        let spec = |policy: &str| {
+            json!({"failurePolicy": policy, "validations": [{"expression": "object.spec.replicas == 1",
+                "messageExpression": DEAR}, {"expression": "object.spec.x == 1"}, {"expression": "true"}]})
+        };
+        let found: Vec<String> =
+            outcome_within(30, &spec("Fail")).failed.into_iter().map(|failed| failed.message).collect();
+        let over = "failed messageExpression: validation failed due to running out of cost budget, no further validation \
+                    rules will be run";
+        let missing = "expression 'object.spec.x == 1' resulted in error: no such key: x";
+        assert_eq!(found, [over, missing, over]);
+        assert_eq!(outcome_within(30, &spec("Ignore")), Outcome::default());
+        // Without a refusal, no message is made.
+        let spec = json!({"validations": [{"expression": "true", "messageExpression": DEAR}]});
+        assert_eq!(outcome_within(30, &spec), Outcome::default());
+    }
+
+    #[test]
+    fn annotations_that_exceed_the_budget_keep_the_validations() {
+        let spec = |policy: &str| {
+            json!({"failurePolicy": policy, "validations": [{"expression": "false", "message": "no"}],
+                "auditAnnotations": [{"key": "a", "valueExpression": DEAR}]})
+        };
+        let found = outcome_within(30, &spec("Fail"));
+        assert_eq!((found.failed.len(), found.refused.len()), (2, 0), "{found:?}");
+        assert!(found.failed[1].message.contains("running out of cost budget"), "{found:?}");
+        assert_eq!(outcome_within(30, &spec("Ignore")).failed.len(), 1);
     }
 }

@@ -1,17 +1,20 @@
 //! Mutating policies: their compiled form, and their changes to an object.
 
+use std::collections::BTreeSet;
+
 use apiserver_machinery::admission_control::AdmittedWrite;
 use apiserver_machinery::field_validation::FieldValidation;
 use apiserver_machinery::patch::Patch;
 use apiserver_machinery::resource::Resource;
 use apiserver_machinery::status::{ApiError, ApiResult};
-use apiserver_schema::{AdmissionExpression, AdmissionInputs, Declared, Evaluation, Wanted};
+use apiserver_schema::{AdmissionInputs, Declared, Evaluation, PolicyVariable, Wanted};
 use apiserver_structured_merge::overlay;
 use serde_json::{Value, json};
 
 use super::compile::{Base, Variables, base, variables};
 use super::evaluate::{decides, inputs, matches, name};
 use super::params;
+use crate::expressions::{Compiled, Compiler, Uncompiled};
 use crate::matching::{Conditions, Matched, Subject};
 use crate::one_request::OneRequest;
 use crate::review;
@@ -28,7 +31,7 @@ pub(crate) struct MutatingPolicy {
     pub(crate) base: Base,
     /// True if it is evaluated again after a later change.
     is_reinvoked: bool,
-    expressions: Result<Expressions, String>,
+    expressions: Expressions,
 }
 
 #[derive(Debug)]
@@ -41,40 +44,43 @@ struct Expressions {
 #[derive(Debug)]
 struct Mutation {
     is_json_patch: bool,
-    expression: AdmissionExpression,
+    expression: Compiled,
 }
 
-/// Compiles a mutating policy with its bindings.
-pub(crate) fn compile(policy: &Value, bindings: &[&Value], source: Source) -> MutatingPolicy {
+/// Compiles a mutating policy with its bindings. Adds the expressions that cannot be compiled to `uncompiled`.
+pub(crate) fn compile(
+    policy: &Value,
+    bindings: &[&Value],
+    source: Source,
+    uncompiled: &mut BTreeSet<Uncompiled>,
+) -> MutatingPolicy {
     let spec = policy.get("spec").unwrap_or(&Value::Null);
+    let mut compiler = Compiler::new("MutatingAdmissionPolicy", policy, source, uncompiled);
     MutatingPolicy {
         base: base(policy, bindings, source),
         is_reinvoked: text(spec, "reinvocationPolicy") == "IfNeeded",
-        expressions: expressions(spec),
+        expressions: expressions(spec, &mut compiler),
     }
 }
 
-fn expressions(spec: &Value) -> Result<Expressions, String> {
+fn expressions(spec: &Value, compiler: &mut Compiler<'_>) -> Expressions {
     let has_params = spec.get("paramKind").is_some();
     let mut declared = Declared { params: has_params, authorizer: true, ..Declared::default() };
-    let variables = variables(spec, &mut declared)?;
+    let variables = variables(spec, &mut declared, compiler);
     declared.patches = true;
-    let mutations = entries(spec, "mutations").iter().map(|mutation| {
+    let mutations = entries(spec, "mutations").iter().enumerate().map(|(index, mutation)| {
         let is_json_patch = text(mutation, "patchType") == "JSONPatch";
-        let (field, wanted) = if is_json_patch {
-            ("jsonPatch", Wanted::JsonPatch)
+        let (patch, field, wanted) = if is_json_patch {
+            ("jsonPatch", "jsonPatch.expression", Wanted::JsonPatch)
         } else {
-            ("applyConfiguration", Wanted::ApplyConfiguration)
+            ("applyConfiguration", "applyConfiguration.expression", Wanted::ApplyConfiguration)
         };
-        let source = mutation.get(field).map_or("", |patch| text(patch, "expression")).trim();
-        let expression = AdmissionExpression::compile(source, &declared, wanted)?;
-        Ok(Mutation { is_json_patch, expression })
+        let source = mutation.get(patch).map_or("", |patch| text(patch, "expression")).trim();
+        let expression = compiler.compile(("mutations", index, field), source, &declared, wanted);
+        Mutation { is_json_patch, expression }
     });
-    Ok(Expressions {
-        conditions: Conditions::compile(spec, has_params)?,
-        mutations: mutations.collect::<Result<_, String>>()?,
-        variables,
-    })
+    let mutations = mutations.collect();
+    Expressions { conditions: Conditions::compile(spec, has_params, compiler), variables, mutations }
 }
 
 /// Evaluates the policies that match a write, in the order of their names.
@@ -160,10 +166,7 @@ async fn change(
     matched: &Matched,
     params: Option<&Value>,
 ) -> ApiResult<Result<Option<Value>, String>> {
-    let expressions = match &policy.expressions {
-        Ok(expressions) => expressions,
-        Err(why) => return Ok(Err(why.clone())),
-    };
+    let expressions = &policy.expressions;
     let resource = match matched {
         Matched::Requested => subject.write.resource,
         Matched::Other(other) => other.as_ref(),
@@ -211,10 +214,11 @@ async fn change(
 
 fn evaluated(
     mutation: &Mutation,
-    variables: &[(String, AdmissionExpression)],
+    variables: &[PolicyVariable],
     inputs: &AdmissionInputs,
 ) -> Result<Value, String> {
-    let value = Evaluation::new(inputs, variables, BUDGET).evaluate(&mutation.expression);
+    let expression = mutation.expression.as_ref().map_err(|why| format!("compilation error: {why}"))?;
+    let value = Evaluation::new(inputs, variables, BUDGET).evaluate(expression);
     let value = value.map_err(|error| error.to_string())?;
     value.to_json().ok_or_else(|| "the result of the expression cannot be expressed in JSON".to_owned())
 }

@@ -68,7 +68,7 @@ async fn stored(
     found.into_iter().map(|object| in_version(resource, object).map(Arc::new)).collect()
 }
 
-fn is_of(resource: &Resource, of: &ParamKind) -> bool {
+pub(super) fn is_of(resource: &Resource, of: &ParamKind) -> bool {
     (&resource.group, &resource.version, &resource.kind) == (&of.0, &of.1, &of.2)
 }
 

@@ -1,5 +1,6 @@
 //! Compiled webhook.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use apiserver_machinery::object;
@@ -10,6 +11,7 @@ use serde_json::Value;
 
 use super::clients::Clients;
 use super::target::Target;
+use crate::expressions::{Compiler, Uncompiled};
 use crate::matching::{Conditions, Criteria, Matched, Subject};
 use crate::one_request::OneRequest;
 use crate::review::{self, Objects};
@@ -34,17 +36,20 @@ pub(crate) struct Hook {
     /// True if it is called again after a later webhook has changed the object.
     pub(crate) is_reinvoked: bool,
     criteria: Result<Criteria, String>,
-    conditions: Result<Conditions, String>,
+    conditions: Conditions,
 }
 
-/// Compiles the webhooks of a configuration, in their order.
+/// Compiles the webhooks of a configuration, in their order. Adds the expressions that cannot be compiled to `uncompiled`.
 pub(crate) fn compile(
     kind: &'static str,
     configuration: &Value,
     source: Source,
     clients: &Clients,
+    uncompiled: &mut BTreeSet<Uncompiled>,
 ) -> Vec<Hook> {
-    let hook = |hook: &Value| {
+    let mut compiler = Compiler::new(kind, configuration, source, uncompiled);
+    let hook = |(index, hook): (usize, &Value)| {
+        compiler.enter_webhook(index);
         let seconds = hook.get("timeoutSeconds").and_then(Value::as_u64).unwrap_or(10);
         Hook {
             kind,
@@ -57,10 +62,10 @@ pub(crate) fn compile(
             takes_dry_run: matches!(text(hook, "sideEffects"), "None" | "NoneOnDryRun"),
             is_reinvoked: text(hook, "reinvocationPolicy") == "IfNeeded",
             criteria: Criteria::of_webhook(hook),
-            conditions: Conditions::compile(hook, false),
+            conditions: Conditions::compile(hook, false, &mut compiler),
         }
     };
-    entries(configuration, "webhooks").iter().map(hook).collect()
+    entries(configuration, "webhooks").iter().enumerate().map(hook).collect()
 }
 
 /// Write that a webhook is called for.
@@ -92,15 +97,11 @@ impl Hook {
         let objects = Objects::of(subject, &matched)?;
         let shown = review::request(admission.request(), subject.write, &matched);
         let (resource, name) = (subject.write.resource, subject.write.name);
-        let conditions = match &self.conditions {
-            Ok(conditions) => conditions,
-            Err(why) => return self.unevaluated(resource, name, why),
-        };
-        if !conditions.is_empty() {
+        if !self.conditions.is_empty() {
             let inputs = AdmissionInputs::new(objects.object.as_ref(), objects.old.as_ref(), &shown, None);
             let inputs = admission.with_authorizer(&inputs, subject.write);
             let met = loop {
-                let met = conditions.are_met(&inputs);
+                let met = self.conditions.are_met(&inputs);
                 if !admission.answer_open_questions().await {
                     break met;
                 }
@@ -123,11 +124,14 @@ impl Hook {
         if self.fails_closed {
             return Err(ApiError::forbidden(&resource.group, &resource.plural, name, why));
         }
-        tracing::warn!(
-            webhook = self.name,
-            why,
-            "conditions of a webhook failed; its failurePolicy ignores it"
-        );
+        // An expression that cannot be compiled was logged when the configuration was read.
+        if self.conditions.are_compiled() {
+            tracing::warn!(
+                webhook = self.name,
+                why,
+                "conditions of a webhook failed; its failurePolicy ignores it"
+            );
+        }
         Ok(None)
     }
 }
@@ -146,10 +150,13 @@ mod tests {
             let configuration = json!({"metadata": {"name": "w"}, "webhooks": [{"name": "a.example.com",
                 "failurePolicy": policy, "clientConfig": {"url": "https://a.example.com"},
                 "matchConditions": [{"name": "c", "expression": "object."}]}]});
-            let kind = "ValidatingWebhookConfiguration";
-            let hook = compile(kind, &configuration, Source::Host, &Clients::default()).pop().unwrap();
-            let why = hook.conditions.as_ref().unwrap_err();
-            hook.unevaluated(&resource, "m", why).map(|due| due.is_some())
+            let (kind, mut uncompiled) = ("ValidatingWebhookConfiguration", BTreeSet::new());
+            let clients = Clients::default();
+            let hook = compile(kind, &configuration, Source::Host, &clients, &mut uncompiled).pop().unwrap();
+            assert_eq!(uncompiled.len(), 1, "it is logged when the configuration is read");
+            let inputs = AdmissionInputs::new(None, None, &json!({}), None);
+            let why = hook.conditions.are_met(&inputs).unwrap_err();
+            hook.unevaluated(&resource, "m", &why).map(|due| due.is_some())
         };
         assert!(!outcome("Ignore").unwrap());
         let error = outcome("Fail").unwrap_err();

@@ -1,28 +1,32 @@
 //! Expressions of admission: conditions of webhooks, and the expressions of policies.
 //!
 //! They read `object`, `oldObject` and `params`, whose types are dynamic, `request` and `namespaceObject`, whose types
-//! are declared, and `variables`, which are expressions themselves.
+//! are declared, and `variables`, which are expressions themselves. Only a [type check](TypeCheck) assumes types of the
+//! objects.
 
 mod evaluation;
 mod inputs;
+mod type_check;
 
-use std::collections::{BTreeSet, HashSet};
-use std::sync::LazyLock;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, LazyLock};
 
-use kube_cel::cel::common::ast::operators::{INDEX, OPT_INDEX};
+use kube_cel::cel::common::ast::operators::OPT_INDEX;
 use kube_cel::cel::common::ast::{Expr, IdedExpr, LiteralValue};
 use serde_json::json;
 
-pub use evaluation::{Evaluated, Evaluation, EvaluationError};
+pub use evaluation::{Evaluated, Evaluation, EvaluationError, PolicyVariable};
 pub use inputs::AdmissionInputs;
+pub use type_check::{CheckedParams, TypeCheck};
 
 use super::check::{Checked, JSON_PATCH, OBJECT, PATCHES, Scope};
 use super::declarations::AUTHORIZER;
 use super::parse::{is_deep, parse};
 use super::parts::each;
 use super::stack;
-use super::type_error::{self, TypeError, TypeErrors};
+use super::type_error;
 use super::types::Type;
+use super::value::{RESERVED_WORDS, escaped};
 use crate::Schema;
 
 /// Variable with the values of named expressions.
@@ -122,8 +126,20 @@ pub struct Declared {
     pub patches: bool,
     /// True if `authorizer` is one of them.
     pub authorizer: bool,
-    /// Names of the variables that were declared before the expression. `None` if there are no variables.
-    pub variables: Option<Vec<String>>,
+    /// Variables that were declared before the expression. `None` if there are no variables.
+    pub variables: Option<DeclaredVariables>,
+}
+
+/// Variables of a policy, with the types of their values.
+#[derive(Debug, Clone, Default)]
+pub struct DeclaredVariables(Arc<BTreeMap<String, Type<'static>>>);
+
+impl DeclaredVariables {
+    /// Declares a variable with its expression. Without one that compiles, the type is dynamic.
+    pub fn declare(&mut self, name: &str, expression: Option<&AdmissionExpression>) {
+        let of = expression.map_or(Type::Dyn, |expression| expression.of.clone());
+        Arc::make_mut(&mut self.0).insert(name.to_owned(), of);
+    }
 }
 
 /// Compiled expression of admission.
@@ -131,10 +147,10 @@ pub struct Declared {
 pub struct AdmissionExpression {
     source: String,
     program: IdedExpr,
+    /// Type of a variable with this value.
+    of: Type<'static>,
     /// Calls whose overload is known only at run time.
     unresolved: HashSet<u64>,
-    /// Names of the variables that it reads.
-    variables: BTreeSet<String>,
     is_deep: bool,
 }
 
@@ -150,32 +166,21 @@ impl AdmissionExpression {
     fn read(source: &str, declared: &Declared, wanted: Wanted) -> Result<Self, String> {
         let failed = |problem| format!("compilation failed: {problem}");
         let mut program = parse(source).map_err(failed)?;
-        each(&mut program, &mut escape_namespace);
-        let mut variables = BTreeSet::new();
-        let mut undeclared = TypeErrors::default();
-        if let Some(known) = &declared.variables {
-            each(&mut program, &mut |part| {
-                let Some(name) = selected(part) else { return };
-                if known.contains(&name) {
-                    variables.insert(name);
-                } else {
-                    undeclared.push(TypeError { id: part.id, text: format!("undefined field '{name}'") });
-                }
-            });
-        }
+        each(&mut program, &mut |part| {
+            if is_namespace(part) {
+                escape_reserved(part);
+            }
+        });
         let mut found = Checked::default();
         let of = scope(declared).type_of(&program, &mut found);
         if let Some(errors) = found.errors() {
-            return Err(failed(type_error::shown(source, errors)));
+            return Err(failed(unescaped_words(type_error::shown(source, errors))));
         }
-        if !undeclared.is_empty() {
-            return Err(failed(type_error::shown(source, &undeclared)));
-        }
-        if let Some(refusal) = wanted.refusal(&of).filter(|_| !reads_variables(&of, &variables)) {
+        if let Some(refusal) = wanted.refusal(&of) {
             return Err(refusal);
         }
-        let unresolved = found.unresolved();
-        Ok(Self { source: source.to_owned(), program, unresolved, variables, is_deep: is_deep(source) })
+        let (of, unresolved) = (of.of_variable(), found.unresolved());
+        Ok(Self { source: source.to_owned(), program, of, unresolved, is_deep: is_deep(source) })
     }
 
     /// Returns the text of the expression.
@@ -184,29 +189,58 @@ impl AdmissionExpression {
     }
 }
 
-/// Spells the field `namespace` of the declared variables as fields of schemas are spelled. Upstream declares these
-/// types by hand, and escapes no names.
-fn escape_namespace(part: &mut IdedExpr) {
-    if let Expr::Select(select) = &mut part.expr
-        && select.field == "namespace"
-        && matches!(root(&select.operand), Some("request" | "namespaceObject"))
-    {
-        "__namespace__".clone_into(&mut select.field);
+/// Reports whether a part is a field `namespace` of a variable with a declared type. Upstream declares these types by
+/// hand, and escapes no names in them.
+fn is_namespace(part: &IdedExpr) -> bool {
+    let path = path(part);
+    matches!(path.as_deref(), Some(["request", "namespace"] | ["namespaceObject", "metadata", "namespace"]))
+}
+
+/// Returns the names of a path, such as `a.b` or `a.?b`; `None` for any other expression.
+fn path(expression: &IdedExpr) -> Option<Vec<&str>> {
+    let (operand, name) = match &expression.expr {
+        Expr::Ident(name) => return Some(vec![name]),
+        Expr::Select(select) => (select.operand.as_ref(), select.field.as_str()),
+        Expr::Call(call) if call.func_name == OPT_INDEX => match call.args.as_slice() {
+            [operand, IdedExpr { expr: Expr::Literal(LiteralValue::String(name)), .. }] => {
+                (operand, name.inner())
+            }
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let mut names = path(operand)?;
+    names.push(name);
+    Some(names)
+}
+
+/// Spells a selected field whose name is a reserved word, such as `namespace`, as fields of schemas are spelled.
+fn escape_reserved(part: &mut IdedExpr) {
+    match &mut part.expr {
+        Expr::Select(select) if RESERVED_WORDS.contains(&select.field.as_str()) => {
+            select.field = escaped(&select.field);
+        }
+        Expr::Call(call) if call.func_name == OPT_INDEX => {
+            if let Some(Expr::Literal(LiteralValue::String(name))) =
+                call.args.get_mut(1).map(|part| &mut part.expr)
+                && RESERVED_WORDS.contains(&name.inner())
+            {
+                *name = escaped(name.inner()).into();
+            }
+        }
+        _ => {}
     }
 }
 
-/// Returns the variable that a path begins with.
-fn root(expression: &IdedExpr) -> Option<&str> {
-    match &expression.expr {
-        Expr::Ident(name) => Some(name),
-        Expr::Select(select) => root(&select.operand),
-        _ => None,
+/// Spells reserved words in errors as the expression does.
+fn unescaped_words(mut errors: String) -> String {
+    for word in RESERVED_WORDS {
+        let spelled = format!("undefined field '__{word}__'");
+        if errors.contains(&spelled) {
+            errors = errors.replace(&spelled, &format!("undefined field '{word}'"));
+        }
     }
-}
-
-/// Reports whether the type of a result may be that of a variable, whose type is not tracked.
-fn reads_variables(of: &Type<'_>, variables: &BTreeSet<String>) -> bool {
-    matches!(of, Type::Dyn) && !variables.is_empty()
+    errors
 }
 
 fn scope(declared: &Declared) -> Scope<'static, 'static> {
@@ -225,28 +259,10 @@ fn scope(declared: &Declared) -> Scope<'static, 'static> {
     if declared.authorizer {
         variables.push(("authorizer", Type::Named(AUTHORIZER.to_owned())));
     }
-    if declared.variables.is_some() {
-        variables.push((VARIABLES, Type::Map(Box::new(Type::Text), Box::new(Type::Dyn))));
+    if let Some(DeclaredVariables(known)) = &declared.variables {
+        variables.push((VARIABLES, Type::Variables(Arc::clone(known))));
     }
     Scope::of_all(variables)
-}
-
-/// Returns the variable that a part reads, as in `variables.name`.
-fn selected(part: &IdedExpr) -> Option<String> {
-    let is_variables = |on: &IdedExpr| matches!(&on.expr, Expr::Ident(name) if name == VARIABLES);
-    match &part.expr {
-        Expr::Select(select) if is_variables(&select.operand) => Some(select.field.clone()),
-        Expr::Call(call) if matches!(call.func_name.as_str(), INDEX | OPT_INDEX) => {
-            match call.args.as_slice() {
-                [on, at] if is_variables(on) => match &at.expr {
-                    Expr::Literal(LiteralValue::String(text)) => Some(text.inner().to_owned()),
-                    _ => None,
-                },
-                _ => None,
-            }
-        }
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -303,6 +303,10 @@ fn field_of<'a>(id: u64, operand: Type<'a>, name: &str, found: &mut Checked<'a>)
             Some(schema) => Type::of(schema),
             None => found.refuse(id, format!("undefined field '{name}'")),
         },
+        Type::Variables(variables) => match variables.get(name) {
+            Some(of) => of.clone(),
+            None => found.refuse(id, format!("undefined field '{name}'")),
+        },
         Type::Optional(value) => Type::Optional(Box::new(field_of(id, *value, name, found))),
         Type::Named(of) if of == declarations::AUTHORIZER && name == "requestResource" => {
             Type::Named(declarations::RESOURCE_CHECK.to_owned())

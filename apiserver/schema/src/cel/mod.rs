@@ -27,7 +27,8 @@ use kube_cel::cel::{Context, Value as Cel};
 use serde_json::Value;
 
 pub use admission::{
-    AdmissionExpression, AdmissionInputs, Declared, Evaluated, Evaluation, EvaluationError, Wanted,
+    AdmissionExpression, AdmissionInputs, CheckedParams, Declared, DeclaredVariables, Evaluated, Evaluation,
+    EvaluationError, PolicyVariable, TypeCheck, Wanted,
 };
 pub use analysis::RuleAnalysis;
 pub use expression::Expression;

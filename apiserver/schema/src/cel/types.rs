@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use super::value::escaped;
 use crate::{Kind, ObjectSchema, Schema};
@@ -27,6 +28,8 @@ pub(super) enum Type<'a> {
     Optional(Box<Self>),
     /// Object with named fields.
     Object(&'a ObjectSchema),
+    /// Object whose fields are the variables of a policy.
+    Variables(Arc<BTreeMap<String, Self>>),
     /// Type of a library, such as an address or a quantity, or the type of a type.
     Named(String),
     /// Type parameter, the same wherever a signature names it.
@@ -88,6 +91,7 @@ impl<'a> Type<'a> {
             | (Self::Text, Self::Text)
             | (Self::Bytes, Self::Bytes)
             | (Self::Timestamp | Self::Object(_) | Self::Named(_) | Self::Optional(_), Self::Null)
+            | (Self::Variables(_), Self::Null)
             | (Self::Duration, Self::Null | Self::Duration)
             | (Self::Timestamp, Self::Timestamp) => true,
             (Self::List(wanted), Self::List(given)) | (Self::Optional(wanted), Self::Optional(given)) => {
@@ -97,6 +101,7 @@ impl<'a> Type<'a> {
                 given.fits(wanted, bindings) && value.fits(inner, bindings)
             }
             (Self::Object(wanted), Self::Object(given)) => std::ptr::eq(*wanted, *given),
+            (Self::Variables(wanted), Self::Variables(given)) => Arc::ptr_eq(wanted, given),
             (Self::Named(wanted), Self::Named(given)) => wanted == given,
             _ => false,
         }
@@ -111,6 +116,23 @@ impl<'a> Type<'a> {
             Self::Optional(value) => Self::Optional(inner(value)),
             Self::Map(key, value) => Self::Map(inner(key), inner(value)),
             other => other.clone(),
+        }
+    }
+
+    /// Returns the type of a variable that has a value of this type. As in upstream, a variable keeps simple types, and
+    /// lists and maps of them; everything else is dynamic.
+    pub(super) fn of_variable(&self) -> Self {
+        let inner = |one: &Self| Box::new(one.of_variable());
+        match self {
+            Self::List(item) => Self::List(inner(item)),
+            Self::Map(key, value) => Self::Map(inner(key), inner(value)),
+            Self::Free
+            | Self::Optional(_)
+            | Self::Object(_)
+            | Self::Variables(_)
+            | Self::Named(_)
+            | Self::Parameter(_) => Self::Dyn,
+            simple => simple.clone(),
         }
     }
 
@@ -141,6 +163,7 @@ impl<'a> Type<'a> {
             }
             (Self::Map(key, value), Self::Map(other_key, other)) => key.is(other_key) && value.is(other),
             (Self::Object(one), Self::Object(other)) => std::ptr::eq(*one, *other),
+            (Self::Variables(one), Self::Variables(other)) => Arc::ptr_eq(one, other),
             (Self::Named(one), Self::Named(other)) => one == other,
             (Self::Parameter(one), Self::Parameter(other)) => one == other,
             _ => std::mem::discriminant(self) == std::mem::discriminant(other),
@@ -171,6 +194,7 @@ impl fmt::Display for Type<'_> {
             Self::Timestamp => "timestamp",
             Self::Duration => "duration",
             Self::Object(_) => "object",
+            Self::Variables(_) => "kubernetes.variables",
             Self::Named(name) => name,
             Self::List(item) => return write!(f, "list({item})"),
             Self::Map(key, value) => return write!(f, "map({key}, {value})"),

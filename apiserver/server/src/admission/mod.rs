@@ -3,6 +3,8 @@
 mod certificate;
 mod files;
 mod follow;
+mod metrics;
+pub(crate) mod policy_status;
 
 use std::sync::Arc;
 
@@ -25,6 +27,7 @@ use crate::rereads::Rereads;
 use certificate::ClientCertificate;
 use files::AdmissionFiles;
 use follow::Objects;
+pub(crate) use metrics::AdmissionMetrics;
 
 /// Identity that reads the configurations.
 pub(crate) const IDENTITY: &str = "admission-configurations";
@@ -52,6 +55,7 @@ const PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 pub(crate) struct AdmissionConfigurations {
     admission: Arc<Admission>,
     clients: Clients,
+    metrics: AdmissionMetrics,
     files: Option<AdmissionFiles>,
     certificate: Option<ClientCertificate>,
     host: Option<HostAdmission>,
@@ -66,6 +70,7 @@ impl AdmissionConfigurations {
         configuration: &ServerConfiguration,
         objects: &Arc<ObjectStore>,
         host: Option<&Host>,
+        metrics: AdmissionMetrics,
     ) -> anyhow::Result<Self> {
         let directory = configuration.admission.manifests_directory.as_deref();
         let files =
@@ -73,7 +78,8 @@ impl AdmissionConfigurations {
         let admission = Arc::new(Admission::new(Arc::clone(objects)));
         let clients = Clients::default();
         let certificate = ClientCertificate::open(&configuration.admission, &clients)?;
-        Ok(Self { admission, clients, files, certificate, host: host.and_then(Host::admission) })
+        let host = host.and_then(Host::admission);
+        Ok(Self { admission, clients, metrics, files, certificate, host })
     }
 
     /// Returns the admission control for the server.
@@ -107,7 +113,9 @@ impl AdmissionConfigurations {
             applied: configurations.as_ref().map(|all| all.applied.as_slice()),
         });
         let joined = Joined { files, objects, host };
-        self.admission.set(Configurations::join(joined, &self.clients));
+        let configurations = Configurations::join(joined, &self.clients);
+        self.metrics.set_uncompiled(configurations.uncompiled());
+        self.admission.set(configurations);
     }
 
     /// Applies the objects and the files, and each change of them, until `shutdown`. While they cannot be read, the last

@@ -1,7 +1,7 @@
 //! Validation of the expressions of a policy: variables, validations and audit annotations.
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
-use apiserver_schema::{Declared, RESERVED_WORDS, Wanted};
+use apiserver_schema::{Declared, DeclaredVariables, RESERVED_WORDS, Wanted};
 use serde_json::{Value, json};
 
 use crate::rules::admission_rules::{entries, one_of, text, validate_expression};
@@ -28,7 +28,7 @@ pub(super) fn validate_variables(
         return;
     }
     let path = path.child("variables");
-    let mut known = Vec::new();
+    declared.variables = Some(DeclaredVariables::default());
     for (index, variable) in variables.iter().enumerate() {
         let (at, name) = (path.index(index), text(variable, "name"));
         if name.trim().is_empty() {
@@ -40,13 +40,13 @@ pub(super) fn validate_variables(
                 "must be a valid CEL identifier",
             ));
         }
-        declared.variables = Some(known.clone());
-        let source = text(variable, "expression");
-        let missing = "expression is not specified";
-        validate_expression(source, declared, Wanted::Any, &at.child("expression"), missing, errors);
-        known.push(name.to_owned());
+        let (source, missing) = (text(variable, "expression"), "expression is not specified");
+        let at = at.child("expression");
+        let compiled = validate_expression(source, declared, Wanted::Any, &at, missing, errors);
+        if let Some(known) = &mut declared.variables {
+            known.declare(name, compiled.as_ref());
+        }
     }
-    declared.variables = Some(known);
 }
 
 fn is_identifier(name: &str) -> bool {

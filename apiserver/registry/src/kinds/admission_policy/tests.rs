@@ -67,6 +67,10 @@ fn each_field_of_a_policy_is_validated() {
             "spec.variables[0].expression: Invalid value",
         ),
         (
+            json!({"variables": [{"name": "n", "expression": "1"}], "validations": [{"expression": "variables.n == 'a'"}]}),
+            "spec.validations[0].expression: Invalid value: \"variables.n == 'a'\": compilation failed: ",
+        ),
+        (
             json!({"variables": [{"name": "1a", "expression": "1"}]}),
             "spec.variables[0].name: Invalid value: \"1a\": must be a valid CEL",
         ),

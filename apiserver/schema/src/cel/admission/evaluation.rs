@@ -1,20 +1,24 @@
 //! Evaluation of the expressions of one webhook or one policy, with one cost budget.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use kube_cel::cel::Value as Cel;
-use kube_cel::cel::objects::{Key, Map};
 use serde_json::Value;
 
 use super::{AdmissionExpression, AdmissionInputs, VARIABLES};
-use crate::cel::run::{Failure, Run};
+use crate::cel::run::{Failure, LaterFields, Run};
 use crate::cel::value::to_json_of_any;
 use crate::cel::{COST_EXCEEDED, FUNCTIONS, MOST_OF_A_RULE, OUT_OF_BUDGET, stack};
 
 /// Time limit of all expressions, for functions with a low cost that take long.
 const LONGEST: Duration = Duration::from_secs(5);
+
+/// Most variables that read each other in a chain. Each of them takes stack.
+const LONGEST_CHAIN: usize = 1000;
+
+/// Variable of a policy: its name, and its expression or the reason why that cannot be compiled.
+pub type PolicyVariable = (String, Result<AdmissionExpression, String>);
 
 /// Reason for an evaluation without a value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,12 +65,14 @@ impl Evaluated {
     }
 }
 
-/// Evaluation of several expressions over the same inputs.
+/// Evaluation of several expressions over the same inputs. A variable is evaluated when the first of them reads it, and
+/// its cost counts once.
 #[derive(Debug)]
 pub struct Evaluation<'p> {
     inputs: &'p AdmissionInputs,
     /// Variables in the order of their declaration. Each reads earlier ones only.
-    variables: &'p [(String, AdmissionExpression)],
+    variables: &'p [PolicyVariable],
+    /// Values or errors of the variables that have been read.
     known: HashMap<&'p str, Result<Cel, String>>,
     left: u64,
     until: Instant,
@@ -74,11 +80,7 @@ pub struct Evaluation<'p> {
 
 impl<'p> Evaluation<'p> {
     /// Creates an evaluation with this cost budget.
-    pub fn new(
-        inputs: &'p AdmissionInputs,
-        variables: &'p [(String, AdmissionExpression)],
-        budget: u64,
-    ) -> Self {
+    pub fn new(inputs: &'p AdmissionInputs, variables: &'p [PolicyVariable], budget: u64) -> Self {
         Self { inputs, variables, known: HashMap::new(), left: budget, until: Instant::now() + LONGEST }
     }
 
@@ -87,92 +89,117 @@ impl<'p> Evaluation<'p> {
         self.left
     }
 
-    /// Evaluates an expression, after the variables that it reads.
+    /// Evaluates an expression.
     ///
     /// # Errors
-    /// The expression, or a variable that it needs, has no value.
-    pub fn evaluate(&mut self, expression: &'p AdmissionExpression) -> Result<Evaluated, EvaluationError> {
-        for (name, variable) in self.needed(expression) {
-            if !self.known.contains_key(name.as_str()) {
-                let value = match self.run(variable) {
-                    Ok(value) => Ok(value),
-                    Err(EvaluationError::OutOfBudget) => return Err(EvaluationError::OutOfBudget),
-                    Err(EvaluationError::Failed(why)) => Err(why),
-                };
-                self.known.insert(name, value);
-            }
-        }
-        match self.run(expression) {
-            Ok(value) => Ok(Evaluated(value)),
-            Err(EvaluationError::Failed(why)) => {
-                let source = expression.source.trim();
-                let why = self.of_variable(expression).unwrap_or(why);
-                let text = format!("expression '{source}' resulted in error: {why}");
-                Err(EvaluationError::Failed(text))
-            }
-            Err(over) => Err(over),
-        }
-    }
-
-    /// Returns the variables that an expression reads, and those that they read, in the order of their declaration.
-    fn needed(&self, expression: &AdmissionExpression) -> Vec<&'p (String, AdmissionExpression)> {
-        let mut names: BTreeSet<&str> = expression.variables.iter().map(String::as_str).collect();
-        let variables = self.variables;
-        let mut needed = Vec::new();
-        for one in variables.iter().rev().filter(|_| !expression.variables.is_empty()) {
-            if names.contains(one.0.as_str()) {
-                names.extend(one.1.variables.iter().map(String::as_str));
-                needed.push(one);
-            }
-        }
-        needed.reverse();
-        needed
-    }
-
-    /// Returns the error of a variable that the expression reads.
-    fn of_variable(&self, expression: &AdmissionExpression) -> Option<String> {
-        expression.variables.iter().find_map(|name| match self.known.get(name.as_str()) {
-            Some(Err(why)) => Some(format!("composited variable {name:?} fails to evaluate: {why}")),
-            _ => None,
-        })
-    }
-
-    /// Returns the map of the variables that have values. A missing one is an error of the expression that reads it.
-    fn variables_known(&self) -> Cel {
-        let known = self.known.iter().filter_map(|(name, value)| {
-            let value = value.as_ref().ok()?.clone();
-            Some((Key::String(Arc::new((*name).to_owned())), value))
-        });
-        Cel::Map(Map { map: Arc::new(known.collect()) })
-    }
-
-    fn run(&mut self, expression: &AdmissionExpression) -> Result<Cel, EvaluationError> {
+    /// The expression, or a variable that it reads, has no value.
+    pub fn evaluate(&mut self, expression: &AdmissionExpression) -> Result<Evaluated, EvaluationError> {
         if self.left == 0 {
             return Err(EvaluationError::OutOfBudget);
         }
-        let most = MOST_OF_A_RULE.min(self.left);
-        let variables = self.variables_known();
-        let (outcome, cost) = FUNCTIONS.with(|functions| {
-            let mut run = Run::new(functions, Some(&expression.unresolved), most, self.until);
-            for (name, value) in &self.inputs.values {
+        let mut variables = Variables {
+            inputs: self.inputs,
+            all: self.variables,
+            known: &mut self.known,
+            budget: self.left,
+            cost: 0,
+            depth: 0,
+            until: self.until,
+        };
+        let (outcome, cost) = variables.run(expression, MOST_OF_A_RULE.min(self.left));
+        let cost = cost.saturating_add(variables.cost);
+        if cost > self.left {
+            self.left = 0;
+            return Err(EvaluationError::OutOfBudget);
+        }
+        self.left -= cost;
+        outcome.map(Evaluated).map_err(|failure| {
+            let source = expression.source.trim();
+            let why = words(failure).replace("no such key: __namespace__", "no such key: namespace");
+            EvaluationError::Failed(format!("expression '{source}' resulted in error: {why}"))
+        })
+    }
+}
+
+/// Returns a failure in CEL's words.
+fn words(failure: Failure) -> String {
+    match failure {
+        Failure::CostExceeded => COST_EXCEEDED.to_owned(),
+        Failure::Interrupted => "operation interrupted".to_owned(),
+        Failure::Error(text) => text,
+    }
+}
+
+/// Variables of a policy while one expression is evaluated.
+struct Variables<'r, 'p> {
+    inputs: &'p AdmissionInputs,
+    all: &'p [PolicyVariable],
+    known: &'r mut HashMap<&'p str, Result<Cel, String>>,
+    /// Most that the variables can cost now.
+    budget: u64,
+    /// Cost of the variables that were evaluated for this expression.
+    cost: u64,
+    /// Number of variables that are being evaluated.
+    depth: usize,
+    until: Instant,
+}
+
+impl Variables<'_, '_> {
+    /// Evaluates an expression. Returns its value and its cost, which does not include that of variables.
+    fn run(&mut self, expression: &AdmissionExpression, most: u64) -> (Result<Cel, Failure>, u64) {
+        let (inputs, until, has_variables) = (self.inputs, self.until, !self.all.is_empty());
+        FUNCTIONS.with(|functions| {
+            let mut run = Run::new(functions, Some(&expression.unresolved), most, until);
+            for (name, value) in &inputs.values {
                 run = run.with(name, value.clone());
             }
-            if !self.variables.is_empty() {
-                run = run.with(VARIABLES, variables);
+            if has_variables {
+                run = run.with_fields(VARIABLES, self);
             }
             let mut value = || run.value(&expression.program);
             let outcome = if expression.is_deep { stack::deep(value) } else { value() };
             (outcome, run.cost())
-        });
-        self.left = self.left.saturating_sub(cost);
-        match outcome {
-            Ok(value) => Ok(value),
-            Err(Failure::CostExceeded) if most < MOST_OF_A_RULE => Err(EvaluationError::OutOfBudget),
-            Err(Failure::CostExceeded) => Err(EvaluationError::Failed(COST_EXCEEDED.to_owned())),
-            Err(Failure::Interrupted) => Err(EvaluationError::Failed("operation interrupted".to_owned())),
-            Err(Failure::Error(text)) => Err(EvaluationError::Failed(
-                text.replace("no such key: __namespace__", "no such key: namespace"),
-            )),
+        })
+    }
+
+    /// Evaluates a variable. The inner error is that of the variable, which an expression may ignore.
+    fn made(&mut self, expression: &AdmissionExpression) -> Result<Result<Cel, String>, Failure> {
+        if self.depth == LONGEST_CHAIN {
+            return Ok(Err(format!("fails to evaluate: it is read by {LONGEST_CHAIN} variables in a chain")));
         }
+        let most = MOST_OF_A_RULE.min(self.budget.saturating_sub(self.cost));
+        self.depth += 1;
+        let (outcome, cost) = stack::deep(|| self.run(expression, most));
+        self.depth -= 1;
+        self.cost = self.cost.saturating_add(cost);
+        match outcome {
+            _ if self.cost > self.budget => Err(Failure::CostExceeded),
+            Err(Failure::Interrupted) => Err(Failure::Interrupted),
+            Err(failure) => Ok(Err(format!("fails to evaluate: {}", words(failure)))),
+            Ok(value) => Ok(Ok(value)),
+        }
+    }
+}
+
+impl LaterFields for Variables<'_, '_> {
+    fn names(&self) -> Vec<String> {
+        self.all.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    fn field(&mut self, name: &str) -> Option<Result<Cel, Failure>> {
+        let all = self.all;
+        let (name, variable) = all.iter().find(|(own, _)| own == name)?;
+        if !self.known.contains_key(name.as_str()) {
+            let made = match variable {
+                Ok(expression) => self.made(expression),
+                Err(why) => Ok(Err(format!("fails to compile: {why}"))),
+            };
+            match made {
+                Ok(made) => drop(self.known.insert(name.as_str(), made)),
+                Err(failure) => return Some(Err(failure)),
+            }
+        }
+        let failed = |why: &String| Failure::Error(format!("composited variable {name:?} {why}"));
+        self.known.get(name.as_str()).map(|known| known.as_ref().cloned().map_err(failed))
     }
 }

@@ -39,6 +39,7 @@ fn expressions_read_the_request_and_its_objects() {
         ("request.userInfo.groups.exists(g, g == 'dev')", json!(true)),
         ("request.options.fieldManager", json!("m")),
         ("has(request.namespace)", json!(false)),
+        ("request.?namespace.hasValue()", json!(false)),
         ("has(namespaceObject.metadata.namespace) || object.spec.namespace == 'n'", json!(true)),
         ("namespaceObject.metadata.labels.team", json!("x")),
         ("namespaceObject.metadata.UID", json!("7")),
@@ -73,31 +74,133 @@ fn an_expression_has_the_wanted_type_and_known_fields() {
     assert!(without.unwrap_err().contains("undeclared reference to 'params'"));
 }
 
+/// Compiles variables, and declares them. One that cannot be compiled has the reason.
+fn declared(sources: &[(&str, &str)]) -> (Vec<PolicyVariable>, Declared) {
+    let mut declared = Declared { variables: Some(DeclaredVariables::default()), ..Declared::default() };
+    let mut variables = Vec::new();
+    for (name, source) in sources {
+        let compiled = AdmissionExpression::compile(source, &declared, Wanted::Any);
+        declared.variables.as_mut().unwrap().declare(name, compiled.as_ref().ok());
+        variables.push(((*name).to_owned(), compiled));
+    }
+    (variables, declared)
+}
+
 #[test]
 fn variables_are_evaluated_when_they_are_read() {
-    let mut declared = Declared { variables: Some(Vec::new()), ..Declared::default() };
-    let mut variables = Vec::new();
-    for (name, source) in
-        [("n", "object.spec.replicas"), ("bad", "object.spec.missing"), ("twice", "variables.n * 2")]
-    {
-        let compiled = AdmissionExpression::compile(source, &declared, Wanted::Any).unwrap();
-        variables.push((name.to_owned(), compiled));
-        declared.variables.as_mut().unwrap().push(name.to_owned());
-    }
+    let sources = [
+        ("n", "object.spec.replicas"),
+        ("bad", "object.spec.missing"),
+        ("twice", "variables.n * 2"),
+        ("worse", "variables.bad + 1"),
+        ("broken", "1 + 'a'"),
+    ];
+    let (variables, declared) = declared(&sources);
     let inputs = inputs();
     let run = |source: &str| {
         let expression = AdmissionExpression::compile(source, &declared, Wanted::Bool)?;
         let mut evaluation = Evaluation::new(&inputs, &variables, 10_000);
         evaluation.evaluate(&expression).map(|it| it.is_true()).map_err(|error| error.to_string())
     };
-    assert_eq!(run("variables.twice == 6"), Ok(true));
-    assert_eq!(run("true || variables.bad"), Ok(true));
-    let error = run("variables.bad == 1").unwrap_err();
+    for right in [
+        "variables.twice == 6",
+        "true || variables.bad",
+        "has(variables.n) && variables.?twice.hasValue()",
+        "[1, 2].all(x, x < variables.n)",
+        "dyn(variables)['twice'] == 6",
+    ] {
+        assert_eq!(run(right), Ok(true), "{right}");
+    }
+    for (wrong, expected) in [
+        ("variables.bad == 1", "composited variable \"bad\" fails to evaluate: no such key: missing"),
+        (
+            "variables.worse == 1",
+            "composited variable \"worse\" fails to evaluate: composited variable \"bad\" fails to evaluate: no such key: \
+             missing",
+        ),
+        ("variables.?bad.hasValue()", "composited variable \"bad\" fails to evaluate: no such key: missing"),
+    ] {
+        let error = run(wrong).unwrap_err();
+        assert!(error.ends_with(&format!("resulted in error: {expected}")), "{wrong}: {error}");
+    }
+    let error = run("variables.broken == 1").unwrap_err();
     assert!(
-        error.ends_with("composited variable \"bad\" fails to evaluate: no such key: missing"),
+        error.contains("composited variable \"broken\" fails to compile: compilation failed: "),
         "{error}"
     );
     assert!(run("variables.none == 1").unwrap_err().contains("undefined field 'none'"));
+}
+
+#[test]
+fn a_variable_costs_once_and_only_if_it_is_read() {
+    let all = "[1, 2, 3, 4, 5, 6, 7, 8, 9].all(x, x < 10)";
+    let (variables, declared) = declared(&[("dear", all)]);
+    let inputs = inputs();
+    let compiled = |source: &str| AdmissionExpression::compile(source, &declared, Wanted::Bool).unwrap();
+    let mut evaluation = Evaluation::new(&inputs, &variables, 10_000);
+    let mut cost = |source: &str| {
+        let before = evaluation.left();
+        evaluation.evaluate(&compiled(source)).unwrap();
+        before - evaluation.left()
+    };
+    let unread = cost("has(object.spec.missing) ? variables.dear : true");
+    let (first, second) = (cost("variables.dear"), cost("variables.dear"));
+    assert_eq!(second, 2, "a name and a field");
+    assert!(first > 20 && unread < 10, "{first} {unread}");
+    // The budget ends within a variable, too.
+    let mut evaluation = Evaluation::new(&inputs, &variables, 10);
+    let ended = evaluation.evaluate(&compiled("variables.dear || true")).unwrap_err();
+    assert_eq!((ended, evaluation.left()), (EvaluationError::OutOfBudget, 0));
+}
+
+#[test]
+fn a_long_chain_of_variables_ends_with_an_error() {
+    let names: Vec<String> = (0..1100).map(|number| format!("v{number}")).collect();
+    let sources: Vec<String> = std::iter::once("1".to_owned())
+        .chain(names.iter().map(|name| format!("variables.{name} + 1")))
+        .collect();
+    let pairs: Vec<(&str, &str)> =
+        names.iter().map(String::as_str).zip(sources.iter().map(String::as_str)).collect();
+    let (variables, declared) = declared(&pairs);
+    let inputs = inputs();
+    let run = |source: &str| {
+        let expression = AdmissionExpression::compile(source, &declared, Wanted::Bool).unwrap();
+        Evaluation::new(&inputs, &variables, 10_000_000).evaluate(&expression).map(|it| it.is_true())
+    };
+    assert_eq!(run("variables.v900 == 901"), Ok(true));
+    assert!(run("variables.v1099 == 1100").unwrap_err().to_string().contains("1000 variables in a chain"));
+}
+
+#[test]
+fn a_variable_has_the_type_of_its_expression() {
+    let sources = [
+        ("n", "1"),
+        ("names", "['a']"),
+        ("object", "request.userInfo"),
+        ("any", "object.spec"),
+        ("bad", "1 + 'a'"),
+        ("later", "variables.n"),
+    ];
+    let (_, declared) = declared(&sources);
+    let compiled = |source: &str| AdmissionExpression::compile(source, &declared, Wanted::Bool).map(|_| ());
+    for right in
+        ["variables.names[0].startsWith('a')", "variables.any.x == 1", "variables.bad", "variables.object.x"]
+    {
+        let whole = format!("{right} == true");
+        assert!(compiled(&whole).is_ok(), "{whole}: {:?}", compiled(&whole));
+    }
+    for (wrong, expected) in [
+        ("variables.later == 'a'", "no matching overload for '_==_' applied to '(int, string)'"),
+        ("variables.names == 1", "no matching overload for '_==_' applied to '(list(string), int)'"),
+        (
+            "variables['n'] == 1",
+            "no matching overload for '_[_]' applied to '(kubernetes.variables, string)'",
+        ),
+        ("variables.any", "must evaluate to bool but got dyn"),
+    ] {
+        let error = compiled(wrong).unwrap_err();
+        assert!(error.contains(expected), "{wrong}: {error}");
+    }
 }
 
 #[test]
@@ -180,4 +283,60 @@ fn patches_are_created_as_objects_with_the_names_of_their_paths() {
         assert!(error.contains(expected), "{source}: {error}");
     }
     assert!(compiled("Object{} == Object{}", Wanted::Bool).is_err(), "other expressions create no objects");
+}
+
+fn gadget() -> Schema {
+    Schema::compile(&json!({"type": "object", "properties": {"apiVersion": {"type": "string"},
+        "metadata": {"type": "object", "properties": {"name": {"type": "string"}, "namespace": {"type": "string"},
+            "labels": {"type": "object", "additionalProperties": {"type": "string"}}}},
+        "spec": {"type": "object", "properties": {"replicas": {"type": "integer"},
+            "any": {"x-kubernetes-preserve-unknown-fields": true},
+            "port": {"x-kubernetes-int-or-string": true}}}}}))
+    .unwrap()
+}
+
+#[test]
+fn a_type_check_knows_the_fields_of_objects() {
+    let (gadget, variables) = (gadget(), [("n", "object.spec.replicas"), ("bad", "object.spec.none")]);
+    let check = TypeCheck::new(&gadget, CheckedParams::Absent, variables);
+    for right in [
+        "object.spec.replicas > oldObject.spec.replicas",
+        "object.spec.replicas",
+        "object.metadata.namespace == 'a' && object.metadata.?namespace.orValue('') != ''",
+        "object.metadata.labels.namespace == 'a' && request.namespace == 'a'",
+        "object.spec.port == 1 || object.spec.port == 'a'",
+        "object != null && variables.n == 1 && variables.bad == 'a'",
+        "authorizer.requestResource.check('get').allowed()",
+        "namespaceObject.metadata.labels['a'] == 'b'",
+    ] {
+        assert_eq!(check.errors(right), None, "{right}");
+    }
+    let error = "ERROR: <input>:1:12: undefined field 'replica'\n | object.spec.replica > 5\n | ...........^";
+    assert_eq!(check.errors("object.spec.replica > 5").as_deref(), Some(error));
+    for (wrong, expected) in [
+        ("has(oldObject.status)", "undefined field 'status'"),
+        ("object.spec.any == 1", "undefined field 'any'"),
+        ("object.spec.replicas == '5'", "no matching overload for '_==_' applied to '(int, string)'"),
+        ("variables.n == 'a'", "no matching overload for '_==_' applied to '(int, string)'"),
+        ("object.metadata.name + 1", "no matching overload for '_+_' applied to '(string, int)'"),
+        ("object.spec.namespace == 'a'", "undefined field 'namespace'"),
+        ("object.spec.?other.hasValue()", "undefined field 'other'"),
+        ("params.a == 1", "undeclared reference to 'params'"),
+        ("object.", "Syntax error"),
+        ("object.metadata.name.matches('[')", "invalid matches argument"),
+    ] {
+        let error = check.errors(wrong).unwrap_or_default();
+        assert!(error.starts_with("ERROR: <input>:1:") && error.contains(expected), "{wrong}: {error}");
+    }
+}
+
+#[test]
+fn a_type_check_knows_the_parameters_if_their_kind_is_known() {
+    let gadget = gadget();
+    let errors = |params: CheckedParams<'_>| {
+        TypeCheck::new(&gadget, params, []).errors("params.spec.most > 1").unwrap_or_default()
+    };
+    assert!(errors(CheckedParams::Absent).contains("undeclared reference to 'params'"));
+    assert_eq!(errors(CheckedParams::Unknown), "");
+    assert!(errors(CheckedParams::Known(&gadget)).contains("undefined field 'most'"));
 }

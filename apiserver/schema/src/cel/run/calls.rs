@@ -6,7 +6,7 @@ use kube_cel::cel::Value as Cel;
 use kube_cel::cel::common::ast::operators::{
     ADD, CONDITIONAL, IN, INDEX, LOGICAL_AND, LOGICAL_OR, NOT_STRICTLY_FALSE, OPT_INDEX,
 };
-use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr};
+use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue};
 
 use super::operators::{self, optional};
 use super::{Failure, Outcome, Run, cost, is_final};
@@ -65,6 +65,12 @@ impl<'e> Run<'e> {
 
     /// Evaluates `operand[index]` or `operand[?index]`.
     fn entry(&mut self, operand: &'e IdedExpr, index: &'e IdedExpr, is_optional: bool) -> Outcome {
+        if let Expr::Literal(LiteralValue::String(name)) = &index.expr
+            && self.has_later_fields(operand)
+        {
+            let made = self.later_field(name.inner());
+            return self.step(if is_optional { made.map(operators::some) } else { made });
+        }
         let on = self.operand(operand)?;
         // Without an operand, the index is not evaluated.
         if optional(&on) == Some(None) {

@@ -18,10 +18,12 @@ mod lists;
 mod operators;
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use kube_cel::cel::common::ast::operators::{CONDITIONAL, INDEX, OPT_INDEX};
 use kube_cel::cel::common::ast::{Expr, IdedExpr, LiteralValue, SelectExpr};
+use kube_cel::cel::objects::{Key, Map};
 use kube_cel::cel::{Context, Value as Cel};
 use regex::Regex;
 
@@ -61,12 +63,23 @@ fn is_final(outcome: &Outcome) -> bool {
     outcome.as_ref().is_err_and(Failure::is_final)
 }
 
+/// Fields of a variable that are made when an expression first reads them.
+pub(super) trait LaterFields {
+    /// Returns the names of all fields.
+    fn names(&self) -> Vec<String>;
+
+    /// Returns a field; `None` if there is none of this name.
+    fn field(&mut self, name: &str) -> Option<Result<Cel, Failure>>;
+}
+
 /// Variable of an evaluation.
 #[derive(Debug)]
 enum State<'e> {
     Known(Cel),
     /// Accumulator, which is created at its first use.
     Later(&'e IdedExpr),
+    /// Variable whose fields are made later.
+    Fields,
     Failed(Failure),
 }
 
@@ -87,6 +100,8 @@ pub(super) struct Run<'e> {
     cost: u64,
     /// Variables in scope. The innermost is the last.
     variables: Vec<Variable<'e>>,
+    /// Fields of the variable in the state `Fields`, if there is one.
+    fields: Option<&'e mut dyn LaterFields>,
     /// Literals by the ids of their parts.
     constants: HashMap<u64, Cel>,
     /// Compiled patterns.
@@ -107,6 +122,7 @@ impl<'e> Run<'e> {
             until,
             cost: 0,
             variables: Vec::new(),
+            fields: None,
             constants: HashMap::new(),
             patterns: HashMap::new(),
         }
@@ -114,6 +130,13 @@ impl<'e> Run<'e> {
 
     pub(super) fn with(mut self, name: &'e str, value: Cel) -> Self {
         self.variables.push(Variable { name, state: State::Known(value) });
+        self
+    }
+
+    /// Adds a variable with fields that are made later. There is at most one.
+    pub(super) fn with_fields(mut self, name: &'e str, fields: &'e mut dyn LaterFields) -> Self {
+        self.variables.push(Variable { name, state: State::Fields });
+        self.fields = Some(fields);
         self
     }
 
@@ -163,6 +186,7 @@ impl<'e> Run<'e> {
         let later = match self.variables.get(index).map(|variable| &variable.state) {
             Some(State::Known(value)) => return Ok(value.clone()),
             Some(State::Failed(failure)) => return Err(failure.clone()),
+            Some(State::Fields) => return self.all_fields(),
             Some(State::Later(made)) => *made,
             None => return Err(Failure::no_overload()),
         };
@@ -183,9 +207,43 @@ impl<'e> Run<'e> {
         }
     }
 
+    /// Returns a map of all fields that have values, for an expression that reads the variable as a whole.
+    fn all_fields(&mut self) -> Outcome {
+        let Some(fields) = self.fields.as_mut() else { return Err(Failure::no_overload()) };
+        let mut entries = HashMap::new();
+        for name in fields.names() {
+            match fields.field(&name) {
+                Some(Ok(value)) => {
+                    entries.insert(Key::String(Arc::new(name)), value);
+                }
+                Some(Err(failure)) if failure.is_final() => return Err(failure),
+                Some(Err(_)) | None => {}
+            }
+        }
+        Ok(Cel::Map(Map { map: Arc::new(entries) }))
+    }
+
+    /// Reports whether an expression is the variable with fields that are made later.
+    fn has_later_fields(&self, expression: &IdedExpr) -> bool {
+        let (Some(_), Expr::Ident(name)) = (&self.fields, &expression.expr) else { return false };
+        let variable = self.index_of(name).and_then(|index| self.variables.get(index));
+        variable.is_some_and(|variable| matches!(variable.state, State::Fields))
+    }
+
+    /// Returns a field that is made now, unless it was made before. The name of its variable has a cost, as any other.
+    fn later_field(&mut self, name: &str) -> Outcome {
+        let made = self.fields.as_mut().and_then(|fields| fields.field(name));
+        self.spend(1)?;
+        made.unwrap_or_else(|| Err(Failure::no_key(name)))
+    }
+
     fn select(&mut self, expression: &'e IdedExpr, select: &'e SelectExpr) -> Outcome {
         if let Some(name) = self.type_named(expression) {
             return Ok(functions::type_named(&name));
+        }
+        if self.has_later_fields(&select.operand) {
+            let made = self.later_field(&select.field);
+            return if select.test { made.map(|_| Cel::Bool(true)) } else { self.step(made) };
         }
         let operand = self.operand(&select.operand)?;
         if select.test {
