@@ -52,6 +52,11 @@ impl Change {
         self.id.as_deref()
     }
 
+    /// Returns the permit of the call.
+    pub(crate) const fn permit(&self) -> &Arc<dyn CallPermit> {
+        &self.permit
+    }
+
     /// Records that the call has ended: there was a response, or its timeout has passed.
     pub(crate) fn ended(&mut self) {
         self.has_ended = true;

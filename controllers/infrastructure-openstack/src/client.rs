@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
+use controllers_infrastructure::CallPermit;
 use http::{Response, StatusCode};
 use openstack_sdk::auth::authtoken::AuthToken;
 use tokio::sync::Mutex;
@@ -30,20 +31,24 @@ impl Client {
         Arc::clone(&self.token.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Sends a request, and once more with a new token, if the cloud refuses the present one.
+    /// Sends a request, and once more with a new token, if the cloud refuses the present one. With a permit, neither is
+    /// sent when that has become too old.
     pub(crate) async fn send(
         &self,
         request: http::request::Builder,
         body: Vec<u8>,
+        permit: Option<&Arc<dyn CallPermit>>,
     ) -> Result<Response<Bytes>, SendError> {
         let request = request.body(body).map_err(|error| SendError::Invalid(error.to_string()))?;
         let token = self.token();
-        let answer = self.send_with(&token, request.clone()).await?;
+        let answer = self.send_with(&token, request.clone(), permit).await?;
         if answer.status() != StatusCode::UNAUTHORIZED {
             return Ok(answer);
         }
         match self.renewed(&token).await {
-            Some(token) => self.send_with(&token, request).await,
+            // The login took time. With HTTP/2, the headers would be written before the body can refuse.
+            Some(_) if permit.is_some_and(|permit| !permit.is_fresh()) => Err(SendError::TooLate),
+            Some(token) => self.send_with(&token, request, permit).await,
             None => Ok(answer),
         }
     }
@@ -52,10 +57,11 @@ impl Client {
         &self,
         token: &AuthToken,
         mut request: http::Request<Vec<u8>>,
+        permit: Option<&Arc<dyn CallPermit>>,
     ) -> Result<Response<Bytes>, SendError> {
         let set = token.set_header(request.headers_mut());
         set.map_err(|_| SendError::Invalid("the token of Keystone cannot be a header".to_owned()))?;
-        self.transport.send(request).await
+        self.transport.send(request, permit).await
     }
 
     /// Returns a newer token than the refused one. `None`: there is none, and the refusal stands.

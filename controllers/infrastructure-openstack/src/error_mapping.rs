@@ -52,8 +52,13 @@ pub(crate) fn unanswered(operation: &str, read: bool, error: &SendError) -> Clou
         SendError::NotAllowed(why) | SendError::Invalid(why) => {
             return CloudError::new(ErrorClass::Broken, operation, format!("cannot be sent: {why}"));
         }
+        SendError::TooLate => {
+            let why = "not sent: the controller lease was read more than half a second before the request could be written; \
+                       look for slow connections, or for a machine with too much work";
+            return CloudError::new(ErrorClass::Unreachable, operation, why);
+        }
     };
-    let class = if source.is_connect() || source.is_builder() || read {
+    let class = if source.is_connect() || source.is_builder() || error.is_unsent() || read {
         ErrorClass::Unreachable
     } else {
         ErrorClass::Unknown

@@ -6,7 +6,8 @@
 //! From the outside in: `connector` keeps one session per credentials, `login` creates it, `cloud` lists
 //! the calls, `compute`, `network`, `image`, `quota`, `share` and `volume` implement them, `session` sends them, and
 //! `error_mapping` classifies failures. `change` is the permit and the global request id of a call. `client` adds the token
-//! and renews it, `transport` is the HTTP client, `server_certificates` has its verifiers, and `allowed_endpoints` limits its
+//! and renews it, `transport` is the HTTP client, `fresh_connection` and `permitted_body` look at the permit when a connection is
+//! open and when a request is written, `server_certificates` has the verifiers, and `allowed_endpoints` limits the
 //! connections.
 
 mod allowed_endpoints;
@@ -19,6 +20,7 @@ mod compute;
 mod connector;
 mod error_mapping;
 mod error_text;
+mod fresh_connection;
 mod identity;
 mod image;
 mod load_balancer;
@@ -29,6 +31,7 @@ mod metrics;
 mod network;
 mod object_store;
 mod paging;
+mod permitted_body;
 mod quota;
 mod rate_limit;
 mod request;

@@ -140,7 +140,7 @@ pub(crate) async fn send(
     body: Vec<u8>,
 ) -> Result<http::Response<bytes::Bytes>, SendError> {
     let request = request.body(body).map_err(|error| SendError::Invalid(error.to_string()))?;
-    transport.send(request).await
+    transport.send(request, None).await
 }
 
 /// Returns when the credentials end: a password by the token's word, an application credential by its own. A cloud that
@@ -159,7 +159,7 @@ async fn credentials_expire_at(
             let request = http::Request::builder()
                 .uri(format!("{root}/users/{user}/application_credentials/{id}"))
                 .header(header::ACCEPT, "application/json");
-            let answer = client.send(request, Vec::new()).await.ok()?;
+            let answer = client.send(request, Vec::new(), None).await.ok()?;
             let found: Value = serde_json::from_slice(answer.body()).ok()?;
             found.pointer("/application_credential/expires_at")?.as_str()?.to_owned()
         }

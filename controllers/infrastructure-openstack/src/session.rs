@@ -22,6 +22,7 @@ use crate::error_mapping::{refused, request_id, unanswered, unreadable};
 use crate::metrics::CloudMetrics;
 use crate::rate_limit::{Gates, RateLimit, Verdict};
 use crate::request::{Request, Service};
+use crate::transport::SendError;
 
 /// Nova microversion that this crate is written for: 2.93 is the first that rebuilds a server that boots
 /// from a volume.
@@ -41,6 +42,9 @@ const MANILA_WANTED: &str = "2.37";
 
 /// Intervals before the retries of an idempotent call.
 const PAUSES: [Duration; 2] = [Duration::from_millis(250), Duration::from_millis(1000)];
+
+/// Attempts to write a request that changes something within the time of its permit, on a connection that takes it.
+const ATTEMPTS: usize = 5;
 
 /// Extension of Neutron.
 #[derive(serde::Deserialize)]
@@ -218,8 +222,7 @@ impl Session {
         }
         let global_id = change.as_ref().and_then(Change::id).map(str::to_owned);
         let started = Instant::now();
-        let (builder, body) = build(request, url, minor, global_id.as_deref());
-        let result = traced(request, self.client.send(builder, body)).await;
+        let result = self.write(request, url, minor, change.as_ref()).await;
         if let Some(change) = &mut change {
             change.ended();
         }
@@ -247,6 +250,30 @@ impl Session {
             self.refused.store(true, Ordering::Relaxed);
         }
         outcome
+    }
+
+    /// Writes a request, and reads its response. If the permit of a change is too old when the request could be written,
+    /// or the cloud has not begun the request, the permit is requested again.
+    async fn write(
+        &self,
+        request: &Request,
+        url: &str,
+        minor: Option<u32>,
+        change: Option<&Change>,
+    ) -> Result<Response<Bytes>, SendError> {
+        let permit = change.map(Change::permit);
+        let mut attempts = 1..ATTEMPTS;
+        loop {
+            let (builder, body) = build(request, url, minor, change.and_then(Change::id));
+            let sent = traced(request, self.client.send(builder, body, permit)).await;
+            let is_unsent = sent.as_ref().is_err_and(SendError::is_unsent);
+            match permit {
+                Some(permit) if is_unsent && attempts.next().is_some() => {
+                    self.metrics.permitted(permit.granted()).await;
+                }
+                _ => return sent,
+            }
+        }
     }
 
     /// Returns the aliases of Neutron's extensions, which are read once.

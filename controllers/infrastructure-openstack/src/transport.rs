@@ -3,15 +3,19 @@
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use controllers_infrastructure::CallPermit;
 use http::Response;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::{Client, Url, redirect};
+use reqwest::{Body, Client, Url, redirect};
 
 use crate::allowed_endpoints::AllowedEndpoints;
 use crate::error_mapping::root_cause;
+use crate::fresh_connection::{FreshConnections, with_permit};
+use crate::permitted_body::PermittedBody;
 use crate::server_certificates;
 
 /// Timeout of a connection: even a distant cloud connects within a second.
@@ -37,6 +41,8 @@ pub(crate) enum SendError {
     NotAllowed(String),
     /// The request cannot be built.
     Invalid(String),
+    /// The permit had become too old when the request could be written. Nothing was sent.
+    TooLate,
     /// There was no connection, or no complete response.
     Http(reqwest::Error),
 }
@@ -52,6 +58,32 @@ impl std::fmt::Display for NotAllowed {
 }
 
 impl Error for NotAllowed {}
+
+impl SendError {
+    /// Returns true if the cloud has not begun the request, so that it can be sent again whatever it changes.
+    pub(crate) fn is_unsent(&self) -> bool {
+        match self {
+            Self::TooLate => true,
+            Self::Http(error) => is_not_begun(error),
+            Self::NotAllowed(_) | Self::Invalid(_) => false,
+        }
+    }
+}
+
+/// Returns true if a server of HTTP/2 says that it has not begun a request: it closes the connection in order, or refuses the
+/// stream. The HTTP client sends such a request again by itself, but not one with a [`PermittedBody`], which it cannot copy.
+fn is_not_begun(error: &reqwest::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<h2::Error>() {
+            let closes = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
+            let refuses = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+            return error.is_remote() && (closes || refuses);
+        }
+        cause = error.source();
+    }
+    false
+}
 
 impl From<reqwest::Error> for SendError {
     fn from(error: reqwest::Error) -> Self {
@@ -88,6 +120,7 @@ impl Transport {
             .dns_resolver(Resolver(Arc::clone(&allowed)))
             .timeout(CALL_TIMEOUT)
             .connect_timeout(CONNECT_TIMEOUT)
+            .connector_layer(FreshConnections)
             .pool_max_idle_per_host(IDLE_CONNECTIONS);
         let builder = match verify {
             true => builder.tls_backend_preconfigured(server_certificates::client_config(authority)?),
@@ -113,12 +146,29 @@ impl Transport {
         Ok(url)
     }
 
-    /// Sends a request, and reads the whole response.
-    pub(crate) async fn send(&self, request: http::Request<Vec<u8>>) -> Result<Response<Bytes>, SendError> {
-        let request = reqwest::Request::try_from(request);
+    /// Sends a request, and reads the whole response. With a permit, the request is written only if that is still fresh.
+    pub(crate) async fn send(
+        &self,
+        request: http::Request<Vec<u8>>,
+        permit: Option<&Arc<dyn CallPermit>>,
+    ) -> Result<Response<Bytes>, SendError> {
+        let (parts, content) = request.into_parts();
+        let (body, refused) = match permit {
+            None => (Body::from(content), None),
+            Some(permit) => {
+                let (body, refused) = PermittedBody::new(Arc::clone(permit), content);
+                (Body::wrap(body), Some(refused))
+            }
+        };
+        let request = reqwest::Request::try_from(http::Request::from_parts(parts, body));
         let request = request.map_err(|error| SendError::Invalid(root_cause(&error)))?;
         self.allowed.check(request.url()).map_err(SendError::NotAllowed)?;
-        let answer = self.http.execute(request).await?;
+        let answer = match with_permit(permit, self.http.execute(request)).await {
+            Err(_) if refused.as_ref().is_some_and(|refused| refused.load(Ordering::Acquire)) => {
+                return Err(SendError::TooLate);
+            }
+            answer => answer?,
+        };
         let (status, headers) = (answer.status(), answer.headers().clone());
         let mut response = Response::new(answer.bytes().await?);
         *response.status_mut() = status;
@@ -166,6 +216,9 @@ fn keep_allowed(
 
 #[cfg(test)]
 mod tests {
+    use controllers_infrastructure::AlwaysPermitted;
+    use tokio_rustls::TlsAcceptor;
+
     use super::*;
 
     fn transport(allowed: AllowedEndpoints) -> Transport {
@@ -180,7 +233,7 @@ mod tests {
     async fn a_name_that_leads_to_loopback_is_refused_at_the_connection() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://localhost:{}/", listener.local_addr().unwrap().port());
-        let error = transport(AllowedEndpoints::default()).send(get(&url)).await.unwrap_err();
+        let error = transport(AllowedEndpoints::default()).send(get(&url), None).await.unwrap_err();
         let SendError::NotAllowed(text) = &error else { panic!("{error:?}") };
         assert!(text.contains(r#"an address of "localhost", is a loopback address"#), "{text}");
         listener.set_nonblocking(true).unwrap();
@@ -191,10 +244,61 @@ mod tests {
     async fn an_address_is_refused_without_a_connection() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
-        let error = transport(AllowedEndpoints::default()).send(get(&url)).await.unwrap_err();
+        let error = transport(AllowedEndpoints::default()).send(get(&url), None).await.unwrap_err();
         assert!(matches!(error, SendError::NotAllowed(_)), "{error:?}");
         listener.set_nonblocking(true).unwrap();
         assert!(listener.accept().is_err(), "a connection was made");
+    }
+
+    /// Returns a server with a certificate that is its own authority, and the certificate in PEM.
+    fn http2() -> (TlsAcceptor, String) {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+        let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        (TlsAcceptor::from(Arc::new(config)), made.cert.pem())
+    }
+
+    /// Serves one connection. Refuses the first request.
+    async fn serve(listener: tokio::net::TcpListener, tls: TlsAcceptor) {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut connection = h2::server::handshake(tls.accept(stream).await.unwrap()).await.unwrap();
+        let mut requests = 0;
+        while let Some(request) = connection.accept().await {
+            let (_, mut respond) = request.unwrap();
+            requests += 1;
+            if requests == 1 {
+                respond.send_reset(h2::Reason::REFUSED_STREAM);
+            } else {
+                let answer = Response::builder().status(202).body(()).unwrap();
+                respond.send_response(answer, true).unwrap();
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn hv_03_a_change_that_a_server_has_refused_before_it_began_can_be_sent_again() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (url, (tls, pem)) = (format!("https://{}/", listener.local_addr().unwrap()), http2());
+        let allowed = Arc::new(AllowedEndpoints::with_loopback());
+        let transport = Transport::new(allowed, Some(&pem), true).unwrap();
+        let permit: Arc<dyn CallPermit> = Arc::new(AlwaysPermitted);
+        let send = || transport.send(http::Request::post(&url).body(b"{}".to_vec()).unwrap(), Some(&permit));
+        let calls = async {
+            let refused = send().await.unwrap_err();
+            assert!(refused.is_unsent() && matches!(refused, SendError::Http(_)), "{refused:?}");
+            assert_eq!(send().await.unwrap().status(), 202);
+        };
+        tokio::select! {
+            () = calls => {}
+            () = serve(listener, tls) => panic!("the connection has ended"),
+        }
     }
 
     #[test]

@@ -12,6 +12,13 @@ pub trait CallPermit: Debug + Send + Sync + 'static {
     /// controller has ended by then, and drops it: the call is not sent, and nothing is reported.
     async fn granted(&self);
 
+    /// Returns false if the grant has become too old for a request that is only now written: a connection was opened before,
+    /// or a token was renewed. The provider then sends nothing, and waits for [`granted`](Self::granted) again. By default
+    /// true.
+    fn is_fresh(&self) -> bool {
+        true
+    }
+
     /// Counts a call that is about to be sent. Returns false if the process begins no more calls: then the call must not
     /// be sent, and is not counted. By default true.
     fn begin(&self) -> bool {

@@ -21,14 +21,13 @@ const COLLECTION: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/team/machine
 /// Annotation with the number of the write.
 pub(crate) const COUNT: &str = "example.com/count";
 
-/// Pause between two calls of a task. All users together then make about fifty calls per second.
-const PACE: Duration = Duration::from_millis(200);
-
 /// User of the command line.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
     pub(crate) name: String,
     pub(crate) realm: Realm,
+    /// Number of writers, and of readers.
+    pub(crate) tasks: usize,
     pub(crate) kubeconfig: PathBuf,
 }
 
@@ -36,9 +35,11 @@ impl FromStr for Identity {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
-        let mut parts = text.splitn(3, ':');
-        let mut next = || parts.next().ok_or_else(|| anyhow!("{text:?} is not NAME:REALM:KUBECONFIG"));
-        let (name, realm, kubeconfig) = (next()?.to_owned(), next()?, next()?.into());
+        let mut parts = text.splitn(4, ':');
+        let wrong = || anyhow!("{text:?} is not NAME:REALM:TASKS:KUBECONFIG");
+        let mut next = || parts.next().ok_or_else(wrong);
+        let (name, realm, tasks, kubeconfig) = (next()?.to_owned(), next()?, next()?, next()?.into());
+        let tasks = tasks.parse().map_err(|_| wrong())?;
         let realm = match realm {
             "own" => Realm::Own,
             "denied" => Realm::Denied,
@@ -46,25 +47,26 @@ impl FromStr for Identity {
             "aggregated" => Realm::Aggregated,
             _ => bail!("{realm:?} is no realm"),
         };
-        Ok(Self { name, realm, kubeconfig })
+        Ok(Self { name, realm, tasks, kubeconfig })
     }
 }
 
-/// Starts a writer and a reader for each user.
+/// Starts the writers and the readers of each user. `pace` is the pause between two calls of one of them.
 pub(crate) async fn start(
     identities: &[Identity],
+    pace: Duration,
     recorder: &Recorder,
     stop: &CancellationToken,
     tasks: &mut JoinSet<anyhow::Result<()>>,
 ) -> anyhow::Result<()> {
-    for identity in identities {
-        let Identity { name, realm, kubeconfig } = identity;
-        for is_writer in [true, false] {
-            let caller = Caller::new(name, *realm, kubeconfig, recorder).await?;
-            let (recorder, stop) = (recorder.clone(), stop.clone());
-            tasks.spawn(async move {
-                if is_writer { write(caller, &recorder, &stop).await } else { read(caller, &stop).await }
-            });
+    for Identity { name, realm, tasks: count, kubeconfig } in identities {
+        for number in 0..*count {
+            let writer = Caller::new(name, *realm, kubeconfig, recorder).await?;
+            let reader = Caller::new(name, *realm, kubeconfig, recorder).await?;
+            let (object, recorder) = (format!("{name}-{number}"), recorder.clone());
+            let (write_end, read_end) = (stop.clone(), stop.clone());
+            tasks.spawn(async move { write(writer, &object, pace, &recorder, &write_end).await });
+            tasks.spawn(async move { read(reader, pace, &read_end).await });
         }
     }
     Ok(())
@@ -81,16 +83,22 @@ struct Writer {
     attempted: u64,
 }
 
-async fn write(mut caller: Caller, recorder: &Recorder, stop: &CancellationToken) -> anyhow::Result<()> {
+async fn write(
+    mut caller: Caller,
+    name: &str,
+    pace: Duration,
+    recorder: &Recorder,
+    stop: &CancellationToken,
+) -> anyhow::Result<()> {
     let mut writer = Writer::default();
-    let path = format!("{COLLECTION}/{}", caller.user);
-    while stop.run_until_cancelled(tokio::time::sleep(PACE)).await.is_some() {
+    let path = format!("{COLLECTION}/{name}");
+    while stop.run_until_cancelled(tokio::time::sleep(pace)).await.is_some() {
         let Some(mut object) = writer.current.take() else {
             let answer = caller.call("GET", &path, &Value::Null).await?.0;
-            writer.read(&answer, &caller, recorder);
+            writer.read(&answer, name, recorder);
             if matches!(answer, Answer::Refused(404)) && writer.acknowledged == 0 {
-                let answer = caller.call("POST", COLLECTION, &rule(&caller.user)).await?.0;
-                writer.read(&answer, &caller, recorder);
+                let answer = caller.call("POST", COLLECTION, &rule(name)).await?.0;
+                writer.read(&answer, name, recorder);
             }
             continue;
         };
@@ -98,24 +106,24 @@ async fn write(mut caller: Caller, recorder: &Recorder, stop: &CancellationToken
         object["metadata"]["annotations"][COUNT] = json!(writer.attempted.to_string());
         // An attempt without a response may have been made. Then the object is read again.
         if let (Answer::Object(object), false) = caller.call("PUT", &path, &object).await? {
-            writer.acknowledge(object, &caller.user, recorder);
+            writer.acknowledge(object, name, recorder);
         }
     }
     // The last state must contain the last acknowledged write.
     let answer = caller.call("GET", &path, &Value::Null).await?.0;
-    writer.read(&answer, &caller, recorder);
+    writer.read(&answer, name, recorder);
     Ok(())
 }
 
 impl Writer {
-    fn acknowledge(&mut self, object: Value, user: &str, recorder: &Recorder) {
+    fn acknowledge(&mut self, object: Value, name: &str, recorder: &Recorder) {
         self.acknowledged = self.attempted;
-        recorder.lock().writes.push(Write { user: user.to_owned(), revision: revision(&object) });
+        recorder.lock().writes.push(Write { object: name.to_owned(), revision: revision(&object) });
         self.current = Some(object);
     }
 
     /// Compares the object with the acknowledged writes.
-    fn read(&mut self, answer: &Answer, caller: &Caller, recorder: &Recorder) {
+    fn read(&mut self, answer: &Answer, name: &str, recorder: &Recorder) {
         let found = match answer {
             Answer::Object(object) => count(object),
             Answer::Refused(404) if self.acknowledged > 0 => 0,
@@ -123,8 +131,8 @@ impl Writer {
         };
         if found < self.acknowledged || found > self.attempted {
             recorder.lock().contradictions.push(format!(
-                "the object of {} has write {found}; acknowledged {}, attempted {}",
-                caller.user, self.acknowledged, self.attempted
+                "object {name} has write {found}; acknowledged {}, attempted {}",
+                self.acknowledged, self.attempted
             ));
         }
         if let Answer::Object(object) = answer {
@@ -133,8 +141,8 @@ impl Writer {
     }
 }
 
-async fn read(mut caller: Caller, stop: &CancellationToken) -> anyhow::Result<()> {
-    while stop.run_until_cancelled(tokio::time::sleep(PACE)).await.is_some() {
+async fn read(mut caller: Caller, pace: Duration, stop: &CancellationToken) -> anyhow::Result<()> {
+    while stop.run_until_cancelled(tokio::time::sleep(pace)).await.is_some() {
         caller.call("GET", COLLECTION, &Value::Null).await?;
     }
     Ok(())

@@ -1,8 +1,9 @@
 //! Simulated OpenStack with hollow nodes, and an issuer of OpenID Connect tokens.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::json;
@@ -10,11 +11,15 @@ use tests_hollow_cluster::{HollowClusters, HollowOptions, loopback_range};
 use tests_oidc_issuer::{Issuer, SigningKey};
 use tests_openstack_simulator::{LoggedCall, Simulator, SimulatorOptions};
 
+/// Project of the clusters.
+const PROJECT: &str = "demo";
+
 /// Id of the issuer's key.
 const KEY: &str = "first";
 
-/// Lifetime of the issuer's token. It must not end during the run. Unit: seconds.
-const LIFETIME: u64 = 7200;
+/// Lifetime of the issuer's token, and of those of Keystone. They must not end during the run, in which the clocks of the servers
+/// are set forward by hours. Unit: seconds.
+const LIFETIME: u64 = 12 * 3600;
 
 /// Running cloud and issuer. They stay up during the outage, as clouds do.
 pub(crate) struct Cloud {
@@ -29,7 +34,13 @@ impl Cloud {
         // Capstan's process reaches the endpoint of the cluster at its floating IP, which is an address of the loopback device.
         // Tests of hollow clusters run at the same time, and have other ranges.
         let external_cidr = loopback_range();
-        let options = SimulatorOptions { listen: address, external_cidr, ..SimulatorOptions::default() };
+        let token_lifetime = Duration::from_secs(LIFETIME);
+        let options = SimulatorOptions {
+            listen: address,
+            external_cidr,
+            token_lifetime,
+            ..SimulatorOptions::default()
+        };
         let simulator = Simulator::start(options).await.context("the cloud cannot be started")?;
         let nodes = HollowClusters::resume(simulator.hypervisor(), HollowOptions::default()).await?;
         let issuer = Issuer::start(vec![(KEY, SigningKey::new("ES256"))]).await;
@@ -55,6 +66,29 @@ impl Cloud {
     /// Returns the ids of the servers that exist.
     pub(crate) fn servers(&self) -> BTreeSet<String> {
         self.simulator.hypervisor().servers().into_iter().map(|server| server.id).collect()
+    }
+
+    /// Returns the names that two resources of one kind have. Capstan gives each resource a name of its own.
+    pub(crate) fn doubled(&self) -> Vec<String> {
+        let found = self.simulator.inventory(PROJECT);
+        let kinds = [
+            ("servers", &found.servers),
+            ("volumes", &found.volumes),
+            ("ports", &found.ports),
+            ("networks", &found.networks),
+            ("subnets", &found.subnets),
+            ("routers", &found.routers),
+            ("security groups", &found.security_groups),
+            ("load balancers", &found.load_balancers),
+        ];
+        let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        for (kind, items) in kinds {
+            for item in items.iter().filter(|item| !item.name.is_empty()) {
+                *counts.entry((kind, &item.name)).or_default() += 1;
+            }
+        }
+        let doubled = counts.into_iter().filter(|(_, count)| *count > 1);
+        doubled.map(|((kind, name), count)| format!("{count} {kind} have the name {name}")).collect()
     }
 
     /// Describes the servers that did not become nodes.

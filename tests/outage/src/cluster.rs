@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::call::{Answer, Caller};
 use crate::record::{Realm, Recorder};
 
-/// Longest time until all workers are as they should be, also with failovers.
-const TIMEOUT: Duration = Duration::from_secs(900);
+/// Longest time until all workers are as they should be, also with failovers, and beside twenty other clusters.
+const TIMEOUT: Duration = Duration::from_secs(1800);
 
 /// Interval between two looks.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -19,14 +19,14 @@ const INTERVAL: Duration = Duration::from_millis(500);
 /// Label of a Machine with the name of its MachineDeployment.
 const DEPLOYMENT_NAME: &str = "cluster.x-k8s.io%2Fdeployment-name";
 
-const CORE: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/quickstart";
+/// Group of Machines and MachineDeployments.
+const CORE: &str = "cluster.x-k8s.io";
 
-const CONTROL_PLANE: &str = "/apis/controlplane.cluster.x-k8s.io/v1beta2/namespaces/quickstart";
-
-/// Cluster of the manifest, as its administrator sees it on the direct endpoint.
+/// Cluster of a manifest, as its administrator sees it on the direct endpoint.
 #[derive(Debug, Clone)]
 pub(crate) struct Cluster {
     admin: PathBuf,
+    namespace: String,
     deployment: String,
     control_plane: String,
 }
@@ -51,7 +51,7 @@ impl Cluster {
         let documents: Vec<Value> =
             serde_saphyr::from_multiple(&text).map_err(|error| anyhow!("the manifest: {error}"))?;
         let mut caller = Caller::new("admin", Realm::Own, admin, &Recorder::start()).await?;
-        let (mut deployment, mut control_plane) = (None, None);
+        let (mut namespace, mut deployment, mut control_plane) = (None, None, None);
         for document in documents.iter().filter(|document| !document.is_null()) {
             let path = collection(document)?;
             let answer = caller.call("POST", &path, document).await?.0;
@@ -61,14 +61,25 @@ impl Cluster {
             }
             let name = document.pointer("/metadata/name").and_then(Value::as_str).map(str::to_owned);
             match document["kind"].as_str() {
+                Some("Namespace") => namespace = name,
                 Some("MachineDeployment") => deployment = name,
                 Some("KubeadmControlPlane") => control_plane = name,
                 _ => {}
             }
         }
+        let namespace = namespace.context("the manifest has no Namespace")?;
         let deployment = deployment.context("the manifest has no MachineDeployment")?;
         let control_plane = control_plane.context("the manifest has no KubeadmControlPlane")?;
-        Ok(Self { admin: admin.to_owned(), deployment, control_plane })
+        Ok(Self { admin: admin.to_owned(), namespace, deployment, control_plane })
+    }
+
+    /// Returns the path of a collection of the cluster's namespace.
+    fn collection(&self, group: &str, plural: &str) -> String {
+        format!("/apis/{group}/v1beta2/namespaces/{}/{plural}", self.namespace)
+    }
+
+    fn path_of_workers(&self) -> String {
+        format!("{}/{}", self.collection(CORE, "machinedeployments"), self.deployment)
     }
 
     async fn caller(&self) -> anyhow::Result<Caller> {
@@ -92,8 +103,9 @@ impl Cluster {
     /// Waits for the same, and until these Machines are gone: the counts are of an earlier look.
     async fn wait_without(&self, old: &BTreeSet<String>) -> anyhow::Result<()> {
         let mut caller = self.caller().await?;
-        let workers = format!("{CORE}/machinedeployments/{}", self.deployment);
-        let nodes = format!("{CONTROL_PLANE}/kubeadmcontrolplanes/{}", self.control_plane);
+        let workers = self.path_of_workers();
+        let nodes = self.collection("controlplane.cluster.x-k8s.io", "kubeadmcontrolplanes");
+        let nodes = format!("{nodes}/{}", self.control_plane);
         let mut last = Value::Null;
         let complete = async {
             loop {
@@ -116,7 +128,7 @@ impl Cluster {
     pub(crate) async fn roll(&self) -> anyhow::Result<usize> {
         let mut caller = self.caller().await?;
         let old = self.workers(&mut caller).await?;
-        let path = format!("{CORE}/machinedeployments/{}", self.deployment);
+        let path = self.path_of_workers();
         loop {
             let (Answer::Object(mut object), _) = caller.call("GET", &path, &Value::Null).await? else {
                 bail!("MachineDeployment {} cannot be read", self.deployment);
@@ -139,25 +151,31 @@ impl Cluster {
         }
     }
 
-    /// Returns the names of the workers.
+    /// Returns the names of the workers. A Machine that has failed is an error.
     async fn workers(&self, caller: &mut Caller) -> anyhow::Result<BTreeSet<String>> {
-        let path = format!("{CORE}/machines?labelSelector={DEPLOYMENT_NAME}%3D{}", self.deployment);
-        let (Answer::Object(list), _) = caller.call("GET", &path, &Value::Null).await? else {
+        let selector = format!("?labelSelector={DEPLOYMENT_NAME}%3D{}", self.deployment);
+        let mut names = BTreeSet::new();
+        for item in self.machines(caller, &selector).await? {
+            let text = |pointer: &str| item.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            let name = text("/metadata/name");
+            ensure!(text("/status/phase") != "Failed", "Machine {name} has failed: {}", item["status"]);
+            names.insert(name.to_owned());
+        }
+        Ok(names)
+    }
+
+    async fn machines(&self, caller: &mut Caller, selector: &str) -> anyhow::Result<Vec<Value>> {
+        let path = format!("{}{selector}", self.collection(CORE, "machines"));
+        let (Answer::Object(mut list), _) = caller.call("GET", &path, &Value::Null).await? else {
             bail!("Machines cannot be listed");
         };
-        let items = list["items"].as_array().cloned().unwrap_or_default();
-        let name = |item: &Value| Some(item.pointer("/metadata/name")?.as_str()?.to_owned());
-        Ok(items.iter().filter_map(name).collect())
+        Ok(list["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
     }
 
     /// Returns the ids of the servers of all Machines.
     pub(crate) async fn servers(&self) -> anyhow::Result<Vec<String>> {
         let mut caller = self.caller().await?;
-        let path = format!("{CORE}/machines");
-        let (Answer::Object(list), _) = caller.call("GET", &path, &Value::Null).await? else {
-            bail!("Machines cannot be listed");
-        };
-        let items = list["items"].as_array().cloned().unwrap_or_default();
+        let items = self.machines(&mut caller, "").await?;
         let id = |item: &Value| {
             let text = item.pointer("/spec/providerID")?.as_str()?;
             Some(text.rsplit('/').next()?.to_owned())

@@ -1,4 +1,4 @@
-//! Load and observer of `cargo xtask e2e --only outage`: a whole cluster on a simulated OpenStack, users of both
+//! Load and observer of `cargo xtask e2e --only outage`: whole clusters on a simulated OpenStack, users of both
 //! endpoints, watchers, and the verdict on all that they observed.
 //!
 //! The caller kills and starts the processes. It sends one command per line: `clients`, `roll`, `mark TEXT` and `end`.
@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use clients::Identity;
 use cloud::Cloud;
 use cluster::Cluster;
-use record::Recorder;
+use record::{Recorder, Rollout};
 use verdict::CloudState;
 
 /// Time in which watchers receive the last events.
@@ -43,13 +43,17 @@ struct Arguments {
     /// Directory for the configuration of the issuer, and its token
     #[arg(long)]
     home: PathBuf,
-    /// Manifest of the Cluster
-    #[arg(long)]
-    manifest: PathBuf,
+    /// Manifest of a Cluster; can be repeated, and the workers of the first one are rolled
+    #[arg(long = "manifest", required = true)]
+    manifests: Vec<PathBuf>,
+    /// Pause of each client between two calls, in milliseconds
+    #[arg(long, default_value_t = 200)]
+    pace: u64,
     /// Kubeconfig of an administrator on the direct endpoint
     #[arg(long)]
     admin: PathBuf,
-    /// User as NAME:REALM:KUBECONFIG, with REALM own, denied, host or aggregated; can be repeated
+    /// User as NAME:REALM:TASKS:KUBECONFIG, with REALM own, denied, host or aggregated, and a number of writers and of
+    /// readers; can be repeated
     #[arg(long = "identity")]
     identities: Vec<Identity>,
 }
@@ -87,12 +91,12 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     say("cloud")?;
     expect(&mut commands, "clients").await?;
     let recorder = Recorder::start();
-    let cluster = Cluster::create(&arguments.admin, &arguments.manifest).await?;
-    cluster.wait().await.with_context(|| cloud.boot_errors())?;
-    let first = cluster.servers().await?.len();
+    let (clusters, cluster) = create(&arguments, &cloud).await?;
+    let first = servers(&clusters).await?.len();
     let (stop, quiet) = (CancellationToken::new(), CancellationToken::new());
     let (mut users, mut observers) = (JoinSet::new(), JoinSet::new());
-    clients::start(&arguments.identities, &recorder, &stop, &mut users).await?;
+    let pace = Duration::from_millis(arguments.pace);
+    clients::start(&arguments.identities, pace, &recorder, &stop, &mut users).await?;
     watchers::start(&arguments.identities, &recorder, &quiet, &mut observers).await?;
     lease::start(&arguments.admin, &recorder, &stop, &mut users).await?;
     say("clients")?;
@@ -121,20 +125,55 @@ async fn run(arguments: Arguments) -> anyhow::Result<()> {
     tokio::time::sleep(DELIVERY).await;
     quiet.cancel();
     finish(observers).await?;
-    let named = cluster.servers().await?.into_iter().collect();
-    let (created, servers) = (cloud.creations(), cloud.servers());
-    let report =
-        verdict::judge(&recorder.take(), &CloudState { created, wanted: first + rolled, servers, named });
+    let state = CloudState {
+        created: cloud.creations(),
+        wanted: first + rolled,
+        servers: cloud.servers(),
+        named: servers(&clusters).await?.into_iter().collect(),
+        doubled: cloud.doubled(),
+    };
+    let report = verdict::judge(&recorder.take(), &state);
     say(&report.text)?;
     ensure!(report.violations.is_empty(), "{}", report.violations.join("\n"));
     cloud.shutdown().await
 }
 
-/// Rolls all workers once, and records the duration. Returns the number of workers.
+/// Creates all clusters, and waits until they are complete. Returns them, and the one whose workers are rolled.
+async fn create(arguments: &Arguments, cloud: &Cloud) -> anyhow::Result<(Vec<Cluster>, Cluster)> {
+    let mut clusters = Vec::new();
+    for manifest in &arguments.manifests {
+        clusters.push(Cluster::create(&arguments.admin, manifest).await?);
+    }
+    for cluster in &clusters {
+        cluster.wait().await.with_context(|| cloud.boot_errors())?;
+    }
+    let rolled = clusters.first().context("there is no manifest")?.clone();
+    Ok((clusters, rolled))
+}
+
+/// Returns the ids of the servers of all Machines.
+async fn servers(clusters: &[Cluster]) -> anyhow::Result<Vec<String>> {
+    let mut all = Vec::new();
+    for cluster in clusters {
+        all.extend(cluster.servers().await?);
+    }
+    Ok(all)
+}
+
+/// Rolls all workers once, and records the duration. Returns the number of workers. The caller gets a line about an error, too:
+/// it waits for the end of the rollout.
 async fn roll(cluster: &Cluster, recorder: &Recorder) -> anyhow::Result<usize> {
-    let begun = tokio::time::Instant::now();
-    let workers = cluster.roll().await?;
-    recorder.mark(&format!("rolled {workers} workers in {:.0} s", begun.elapsed().as_secs_f64()));
+    let begun = recorder.now();
+    let workers = match cluster.roll().await {
+        Ok(workers) => workers,
+        Err(error) => {
+            say(&format!("the rollout has failed: {error:#}"))?;
+            return Err(error);
+        }
+    };
+    let ended = recorder.now();
+    recorder.mark(&format!("rolled {workers} workers in {:.0} s", ended.saturating_sub(begun).as_secs_f64()));
+    recorder.lock().rollouts.push(Rollout { begun, ended, workers });
     say("rolled")?;
     Ok(workers)
 }

@@ -12,7 +12,7 @@ pub(crate) enum Realm {
     Own,
     /// The same for a user without permissions: each call must be forbidden at any time.
     Denied,
-    /// The host knows the user, who calls the direct endpoint.
+    /// The host knows the user, who calls the direct endpoint. A copy of the host's permissions decides while it is down.
     Host,
     /// The user calls through the host.
     Aggregated,
@@ -36,7 +36,8 @@ pub(crate) struct Call {
 /// One write whose outcome is known, as the only writer of the object.
 #[derive(Debug, Clone)]
 pub(crate) struct Write {
-    pub(crate) user: String,
+    /// Name of the object.
+    pub(crate) object: String,
     /// Revision that the response named.
     pub(crate) revision: u64,
 }
@@ -49,6 +50,15 @@ pub(crate) type Contradiction = String;
 pub(crate) struct Seen {
     pub(crate) watcher: String,
     pub(crate) revision: u64,
+}
+
+/// One complete rollout.
+#[derive(Debug, Clone)]
+pub(crate) struct Rollout {
+    pub(crate) begun: Duration,
+    pub(crate) ended: Duration,
+    /// Number of workers that were replaced.
+    pub(crate) workers: usize,
 }
 
 /// All records.
@@ -64,6 +74,7 @@ pub(crate) struct Records {
     pub(crate) holders: Vec<(Duration, String)>,
     /// Actions of the caller.
     pub(crate) marks: Vec<(Duration, String)>,
+    pub(crate) rollouts: Vec<Rollout>,
 }
 
 /// Recorder that all clients share.

@@ -1,5 +1,7 @@
 //! Verdict on the records of a run. It is a pure function.
 
+mod answers;
+mod rollouts;
 #[cfg(test)]
 mod tests;
 
@@ -7,26 +9,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use self::answers::{Outage, wrong};
 use crate::record::{Call, Realm, Records};
 
 /// Marks that the caller makes.
 const HOST_KILLED: &str = "host killed";
 const HOST_STARTED: &str = "host started";
 const HOST_RETURNED: &str = "host returned";
+const HOST_SERVES: &str = "the host serves all APIs of Capstan";
+const REPLICA_STARTS: &str = "replica starts";
+const REPLICA_STARTED: &str = "replica started";
+const CLOCKS_ADVANCED: &str = "clocks set forward";
 const LEADER_LOST: [&str; 2] = ["leader killed", "leader frozen"];
-
-/// Time after the host's death in which its earlier answers may still count.
-const NOTICED: Duration = Duration::from_secs(15);
-
-/// Time after the host's return until its users and its APIServices must work again. kube-apiserver looks at an
-/// APIService every 30 s, and Capstan believes a host that was down after 10 s.
-const RETURNED: Duration = Duration::from_secs(40);
-
-/// Time after the loss of a replica in which the host may fail to reach Capstan: the host does not repeat requests.
-const REPLICA: Duration = Duration::from_secs(15);
 
 /// Longest time from the loss of a leader to the next one.
 const FAILOVER: Duration = Duration::from_secs(10);
+
+/// Time that the machine may add to it: the replicas, the observer and other parts share its processors.
+const BUSY: Duration = Duration::from_secs(2);
 
 /// Number of times by which the latency of Capstan's own users may grow without the host.
 const SLOWER: u32 = 2;
@@ -50,6 +50,8 @@ pub(crate) struct CloudState {
     /// Ids of the servers that exist, and of those that Machines name.
     pub(crate) servers: BTreeSet<String>,
     pub(crate) named: BTreeSet<String>,
+    /// Resources that were made twice, for people.
+    pub(crate) doubled: Vec<String>,
 }
 
 /// Numbers for people, and what must not have been.
@@ -67,10 +69,12 @@ pub(crate) fn judge(records: &Records, cloud: &CloudState) -> Report {
     latency(records, &outage, &mut report);
     writes(records, &mut report);
     failovers(records, &mut report);
+    rollouts::compare(records, &outage, &mut report);
+    answers::bound_of_writes(records, &outage, &mut report);
     for (at, text) in &records.marks {
         let _ = writeln!(report.text, "{:>7.1} s  {text}", at.as_secs_f64());
     }
-    let CloudState { created, wanted, servers, named } = cloud;
+    let CloudState { created, wanted, servers, named, doubled } = cloud;
     let _ = writeln!(report.text, "servers: {created} created, {} exist", servers.len());
     if created != wanted {
         report.violations.push(format!("{created} servers were created instead of {wanted}"));
@@ -78,75 +82,8 @@ pub(crate) fn judge(records: &Records, cloud: &CloudState) -> Report {
     if servers != named {
         report.violations.push(format!("servers {servers:?} exist, and the Machines name {named:?}"));
     }
+    report.violations.extend(doubled.iter().take(SHOWN).cloned());
     report
-}
-
-/// Times of the host's death and return.
-struct Outage {
-    killed: Duration,
-    /// From here on the host may answer. It may not have read its own roles, and Capstan not the new front proxy.
-    started: Duration,
-    /// From here on it is ready.
-    returned: Duration,
-    /// All marks: a replica was killed, frozen, stopped or started.
-    marks: Vec<Duration>,
-}
-
-impl Outage {
-    fn of(records: &Records) -> Self {
-        let at = |wanted: &str| records.marks.iter().find(|(_, text)| text == wanted).map(|(at, _)| *at);
-        Self {
-            killed: at(HOST_KILLED).unwrap_or(Duration::MAX),
-            started: at(HOST_STARTED).unwrap_or(Duration::MAX),
-            returned: at(HOST_RETURNED).unwrap_or(Duration::MAX),
-            marks: records.marks.iter().map(|(at, _)| *at).collect(),
-        }
-    }
-
-    fn is_down(&self, call: &Call) -> bool {
-        call.begun >= self.killed && call.ended <= self.started
-    }
-
-    /// Returns true if the host was up during the whole call, and for long.
-    fn is_up(&self, call: &Call) -> bool {
-        call.ended < self.killed || call.begun > self.returned.saturating_add(RETURNED)
-    }
-
-    /// Returns true if the call was made while the host returned.
-    fn is_returning(&self, call: &Call) -> bool {
-        call.ended >= self.started && call.begun <= self.returned.saturating_add(RETURNED)
-    }
-
-    fn is_near_a_mark(&self, call: &Call) -> bool {
-        self.marks.iter().any(|at| call.ended >= *at && call.begun <= at.saturating_add(REPLICA))
-    }
-}
-
-/// Returns the reason why an answer is wrong.
-fn wrong(call: &Call, outage: &Outage) -> Option<&'static str> {
-    let code = call.answer.as_ref().map(|(code, _)| *code);
-    // Conflicts follow attempts without a response. A first read finds nothing.
-    let is_good = matches!(code, Some(200 | 404 | 409));
-    match call.realm {
-        Realm::Own => (!is_good).then_some("Capstan's own user got no success"),
-        Realm::Denied => (code != Some(403)).then_some("a user without permissions was not refused"),
-        Realm::Host if code == Some(401) => Some("a good token of the host was refused"),
-        Realm::Host if outage.is_up(call) => (!is_good).then_some("a user of the host got no success"),
-        Realm::Host => {
-            let is_late = call.begun > outage.killed.saturating_add(NOTICED) && outage.is_down(call);
-            match code {
-                Some(503) => None,
-                _ if !is_late && is_good => None,
-                _ if is_good => Some("a user of the host was allowed by a host that is down"),
-                _ => Some("a user of the host got an answer other than 503"),
-            }
-        }
-        Realm::Aggregated if outage.is_returning(call) => None,
-        Realm::Aggregated if !outage.is_up(call) || outage.is_near_a_mark(call) => {
-            matches!(code, Some(401 | 403)).then_some("a good user was refused through the host")
-        }
-        Realm::Aggregated => (!is_good).then_some("a call through the host got no success"),
-    }
 }
 
 fn calls(records: &Records, outage: &Outage, report: &mut Report) {
@@ -224,9 +161,9 @@ fn writes(records: &Records, report: &mut Report) {
     report.violations.extend(records.contradictions.iter().take(SHOWN).cloned());
     let mut revisions: BTreeMap<u64, &str> = BTreeMap::new();
     for write in &records.writes {
-        if let Some(other) = revisions.insert(write.revision, &write.user) {
-            let (user, revision) = (&write.user, write.revision);
-            report.violations.push(format!("{other} and {user} have both written revision {revision}"));
+        if let Some(other) = revisions.insert(write.revision, &write.object) {
+            let (object, revision) = (&write.object, write.revision);
+            report.violations.push(format!("writes of {other} and {object} both have revision {revision}"));
         }
     }
     for (watcher, from) in &records.watched_from {
@@ -259,7 +196,7 @@ fn failovers(records: &Records, report: &mut Report) {
     for (lost, text) in records.marks.iter().filter(|(_, text)| LEADER_LOST.contains(&text.as_str())) {
         let next = records.holders.iter().find(|(at, _)| at > lost).map(|(at, _)| at.saturating_sub(*lost));
         match next {
-            Some(after) if after < FAILOVER => {
+            Some(after) if after < FAILOVER + BUSY => {
                 let _ = writeln!(report.text, "{text}: the next leader after {:.1} s", after.as_secs_f64());
             }
             after => report.violations.push(format!("{text}: the next leader after {after:?}")),

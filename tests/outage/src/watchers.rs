@@ -19,8 +19,15 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Time limit of a stream without an event. Its server may be frozen. Writers write more often while one works.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Number of watchers of a user.
-const EACH: usize = 3;
+/// Attempts to list the objects at the start. The machine is busy then.
+const LISTS: usize = 10;
+
+/// Refusals of a revision, one after the other, after which it has expired. A server refuses one, too, if it is too busy to
+/// read its history in a few seconds.
+const REFUSALS: usize = 10;
+
+/// Number of watchers of one of Capstan's own users, and of the user who calls through the host.
+const EACH: (usize, usize) = (2, 4);
 
 /// One watcher.
 struct Watcher {
@@ -29,6 +36,8 @@ struct Watcher {
     recorder: Recorder,
     /// Revision of the last event or bookmark.
     at: Option<String>,
+    /// Refusals of this revision.
+    refusals: usize,
 }
 
 pub(crate) async fn start(
@@ -37,13 +46,17 @@ pub(crate) async fn start(
     stop: &CancellationToken,
     tasks: &mut JoinSet<anyhow::Result<()>>,
 ) -> anyhow::Result<()> {
-    let watching = identities.iter().filter(|it| matches!(it.realm, Realm::Own | Realm::Aggregated));
-    for identity in watching {
-        for number in 0..EACH {
+    for identity in identities {
+        let count = match identity.realm {
+            Realm::Own => EACH.0,
+            Realm::Aggregated => EACH.1,
+            Realm::Denied | Realm::Host => 0,
+        };
+        for number in 0..count {
             let name = format!("{}-{number}", identity.name);
             let (kubeconfig, recorder) = (identity.kubeconfig.clone(), recorder.clone());
-            let mut watcher = Watcher { name, kubeconfig, recorder, at: None };
-            watcher.list().await?;
+            let mut watcher = Watcher { name, kubeconfig, recorder, at: None, refusals: 0 };
+            watcher.begin().await?;
             let stop = stop.clone();
             tasks.spawn(async move {
                 while stop.run_until_cancelled(watcher.follow()).await.is_some() {
@@ -63,6 +76,17 @@ impl Watcher {
         Ok(Api::namespaced_with(connect(&self.kubeconfig).await?, NAMESPACE, &resource))
     }
 
+    /// Lists the objects, with several attempts.
+    async fn begin(&mut self) -> anyhow::Result<()> {
+        for _ in 1..LISTS {
+            if matches!(tokio::time::timeout(SILENCE, self.list()).await, Ok(Ok(()))) {
+                return Ok(());
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        tokio::time::timeout(SILENCE, self.list()).await?
+    }
+
     /// Lists the objects. The watch begins after them.
     async fn list(&mut self) -> anyhow::Result<()> {
         let list = self.api().await?.list(&ListParams::default()).await?;
@@ -79,8 +103,11 @@ impl Watcher {
             let text = error.to_string();
             // A revision must not expire: the run is shorter than the history that the server keeps.
             if text.contains("Expired") || text.contains("too old") {
-                let text = format!("watcher {}: {text}", self.name);
-                self.recorder.lock().contradictions.push(text);
+                self.refusals += 1;
+                if self.refusals == REFUSALS {
+                    let text = format!("watcher {}: {text}", self.name);
+                    self.recorder.lock().contradictions.push(text);
+                }
             }
         }
     }
@@ -107,6 +134,6 @@ impl Watcher {
         let text = object.resource_version().unwrap_or_default();
         let revision = text.parse().unwrap_or_default();
         self.recorder.lock().seen.push(Seen { watcher: self.name.clone(), revision });
-        self.at = Some(text);
+        (self.at, self.refusals) = (Some(text), 0);
     }
 }

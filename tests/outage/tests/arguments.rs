@@ -4,8 +4,11 @@
 use std::process::Command;
 
 #[test]
-fn a_user_has_a_name_a_realm_and_a_kubeconfig() {
-    for (identity, expected) in [("a:own", "NAME:REALM:KUBECONFIG"), ("a:mine:/k", "\"mine\" is no realm")] {
+fn a_user_has_a_name_a_realm_a_number_of_tasks_and_a_kubeconfig() {
+    let form = "NAME:REALM:TASKS:KUBECONFIG";
+    for (identity, expected) in
+        [("a:own:1", form), ("a:own:many:/k", form), ("a:mine:1:/k", "\"mine\" is no realm")]
+    {
         let mut program = Command::new(env!("CARGO_BIN_EXE_outage"));
         program.args(["--cloud", "127.0.0.1:1", "--home", ".", "--manifest", "m", "--admin", "k"]);
         let output = program.args(["--identity", identity]).output().unwrap();

@@ -52,20 +52,32 @@ impl SealedSeed {
     pub fn check(&self) -> Result<(), String> {
         let annotations: usize =
             self.annotations.iter().map(|(name, value)| name.len().saturating_add(value.len())).sum();
-        for (part, size, limit) in [
-            ("key id", self.key_id.len(), KEY_ID),
-            ("sealed seed", self.ciphertext.len(), SEALED_SEED),
-            ("annotations", annotations, ANNOTATIONS),
-        ] {
-            if size > limit {
-                return Err(format!("its {part} has {size} bytes; at most {limit} are allowed"));
-            }
-        }
-        if self.key_id.is_empty() || self.ciphertext.is_empty() {
-            return Err("its answer lacks the key id or the sealed seed".to_owned());
+        check_key_id(&self.key_id)?;
+        check_size("sealed seed", self.ciphertext.len(), SEALED_SEED)?;
+        check_size("annotations", annotations, ANNOTATIONS)?;
+        if self.ciphertext.is_empty() {
+            return Err("its answer lacks the sealed seed".to_owned());
         }
         Ok(())
     }
+}
+
+/// Checks a key id, which each value has.
+///
+/// # Errors
+/// A text that says that it is missing, or names the limit.
+pub fn check_key_id(key_id: &str) -> Result<(), String> {
+    if key_id.is_empty() {
+        return Err("its answer lacks the key id".to_owned());
+    }
+    check_size("key id", key_id.len(), KEY_ID)
+}
+
+fn check_size(part: &str, size: usize, limit: usize) -> Result<(), String> {
+    if size > limit {
+        return Err(format!("its {part} has {size} bytes; at most {limit} are allowed"));
+    }
+    Ok(())
 }
 
 /// Seed that seals values.
@@ -115,10 +127,16 @@ impl KmsSeeds {
         }
     }
 
-    /// Seals new values with this seed from now on. The former one opens its values.
+    /// Seals new values with this seed from now on. The former one opens its values, which may have been written just now.
     pub fn replace(&self, secret: &[u8; SEED], sealed: SealedSeed, now: Instant) {
         let seed = Arc::new(Seed::new(secret, &AES_256_GCM));
         let mut state = self.state();
+        let former = state.current.as_ref().map(|current| digest_of(&current.sealed));
+        if let Some(former) = former
+            && let Some((_, used)) = state.opened.get_mut(&former)
+        {
+            *used = now;
+        }
         state.opened.insert(digest_of(&sealed), (Arc::clone(&seed), now));
         state.current = Some(Current { seed, sealed, confirmed: now });
         state.failed = None;
@@ -129,10 +147,14 @@ impl KmsSeeds {
         self.state().current.as_ref().is_some_and(|current| current.seals(now))
     }
 
-    /// Removes seeds that were not used for a day, and the errors of earlier attempts.
+    /// Removes seeds that were not used for a day, and the errors of earlier attempts. The seed that seals stays: values
+    /// that were written a moment ago must be readable when the plug-in goes down.
     pub fn forget_unused(&self, now: Instant) {
         let mut state = self.state();
-        state.opened.retain(|_, (_, used)| now.saturating_duration_since(*used) < OPENS_FOR);
+        let present = state.current.as_ref().map(|current| digest_of(&current.sealed));
+        state.opened.retain(|digest, (_, used)| {
+            present.as_ref() == Some(digest) || now.saturating_duration_since(*used) < OPENS_FOR
+        });
         state.refused.retain(|_, (at, _)| is_recent(*at, now));
     }
 

@@ -17,7 +17,7 @@ use bytes::Bytes;
 
 pub use self::error::EncryptionError;
 pub use self::kms::{KmsPlugin, KmsProvider, OpenError};
-pub use self::kms_seeds::{KmsSeeds, SEED, SealedSeed};
+pub use self::kms_seeds::{KmsSeeds, SEED, SealedSeed, check_key_id};
 pub use self::local::{LocalKey, fingerprint};
 
 const PREFIX: &[u8] = b"k8s:enc:";

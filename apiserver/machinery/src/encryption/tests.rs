@@ -188,3 +188,29 @@ fn a_seed_that_the_plugin_refuses_does_not_block_others_and_one_without_an_answe
     assert_eq!(open(1).unwrap(), "v");
     assert_eq!(plugin.0.load(Ordering::SeqCst), 3);
 }
+
+#[test]
+fn hv_43_the_seed_that_seals_is_never_forgotten_and_others_are_a_day_after_their_last_use() {
+    let (plugin, seeds, now) = (Arc::new(Plugin::default()), KmsSeeds::default(), std::time::Instant::now());
+    let opening: Arc<dyn KmsPlugin> = plugin.clone();
+    let provider = KmsProvider::new("vault".to_owned(), opening, seeds.clone());
+    let encryption = Encryption::new(rules(vec![Provider::Kms(Arc::new(provider))]));
+    let after = |hours| now + std::time::Duration::from_hours(hours);
+    let write = |byte: u8, at: std::time::Instant| {
+        let (key_id, ciphertext) = (format!("k{byte}"), vec![byte]);
+        let sealed = SealedSeed { key_id, ciphertext, annotations: BTreeMap::new() };
+        seeds.replace(&[byte; SEED], sealed, at);
+        encryption.seal("secrets", "/a", Bytes::from_static(b"v")).unwrap()
+    };
+    let (former, present) = (write(1, now), write(2, after(20)));
+    // Returns the number of calls to the plug-in, which may be down.
+    let open = |stored: &Bytes| {
+        assert_eq!(encryption.open("secrets", "/a", stored).unwrap(), "v");
+        plugin.0.load(Ordering::SeqCst)
+    };
+    seeds.forget_unused(after(25));
+    assert_eq!(open(&former), 0, "it has sealed until the other one came");
+    seeds.forget_unused(after(25));
+    assert_eq!(open(&present), 0);
+    assert_eq!(open(&former), 1);
+}

@@ -1,5 +1,6 @@
 //! Commands `capstan backup`, `capstan restore` and `capstan storage migrate`, and the backups that the leader writes.
 
+mod background;
 mod embedded;
 mod etcd;
 mod file;
@@ -15,6 +16,8 @@ mod restored;
 mod retention;
 mod schedule;
 mod service;
+#[cfg(test)]
+mod speed_tests;
 #[cfg(test)]
 mod tests;
 mod through_server;
@@ -99,7 +102,9 @@ impl Setup {
     /// Opens the store that the server uses.
     pub(crate) async fn open(&self) -> anyhow::Result<Box<dyn Store>> {
         if self.configuration.storage.etcd.is_some() {
-            return Ok(Box::new(EtcdStore::connect(self.etcd()?).await?));
+            let etcd = self.etcd()?;
+            let named = format!("cannot use the etcd at {}", etcd.endpoints.join(", "));
+            return Ok(Box::new(EtcdStore::connect(etcd).await.context(named)?));
         }
         Ok(Box::new(open_embedded(&self.embedded())?))
     }
@@ -107,7 +112,7 @@ impl Setup {
 
 /// Opens an embedded store that exists.
 fn open_embedded(path: &Path) -> anyhow::Result<EmbeddedStore> {
-    if !path.exists() {
+    if !path.try_exists().map_err(|error| crate::pki::unreadable(path, error))? {
         bail!(
             "{}: there is no store; give the server's directory with --data-dir, or its etcd with --etcd-endpoints",
             path.display()

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::config::Keep;
 
@@ -20,6 +20,10 @@ const DAY: i64 = 24 * HOUR;
 /// Days from the Monday before the first day of the era to that day.
 const FIRST_DAY: i64 = 3;
 
+/// Largest time by which a backup may be from the future: the clocks of two replicas differ. A later one is of a clock that
+/// was wrong.
+const SKEW: SignedDuration = SignedDuration::from_mins(5);
+
 /// Returns the name of the file of a backup.
 pub(super) fn file_name(name: &str, time: Timestamp) -> String {
     format!("{name}-{}{ENDING}", time.strftime(TIME))
@@ -32,8 +36,21 @@ pub(super) fn time_of(name: &str, file: &str) -> Option<Timestamp> {
     Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
-/// Returns the backups that are not kept. The newest one of each period is kept, and the newest one of all.
-pub(super) fn expired(times: &BTreeSet<Timestamp>, keep: Keep) -> Vec<Timestamp> {
+/// Returns the time of the newest backup. One of a clock that was wrong does not count: no other would be written until its
+/// time comes.
+pub(super) fn newest(times: &BTreeSet<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+    times.range(..=latest(now)).next_back().copied()
+}
+
+/// Returns the latest time that a backup can have.
+fn latest(now: Timestamp) -> Timestamp {
+    now.checked_add(SKEW).unwrap_or(now)
+}
+
+/// Returns the backups that are not kept. The newest one of each period is kept, and the newest one of all. Those from the
+/// future take the place of no other, and stay until their time comes.
+pub(super) fn expired(times: &BTreeSet<Timestamp>, keep: Keep, now: Timestamp) -> Vec<Timestamp> {
+    let times: BTreeSet<Timestamp> = times.range(..=latest(now)).copied().collect();
     let hour = |second: i64| second.div_euclid(HOUR);
     let day = |second: i64| second.div_euclid(DAY);
     let week = |second: i64| (day(second) + FIRST_DAY).div_euclid(7);
@@ -82,10 +99,11 @@ mod tests {
     #[test]
     fn bk_02_the_newest_of_each_hour_day_and_week_is_kept() {
         let first = time("2026-11-01T00:30:00Z");
-        let half_hours = (0..28 * 48).map(|count| first + jiff::SignedDuration::from_mins(30 * count));
+        let half_hours = (0..28 * 48).map(|count| first + SignedDuration::from_mins(30 * count));
         let times: BTreeSet<Timestamp> = half_hours.collect();
         let keep = Keep { hourly: 3, daily: 2, weekly: 2 };
-        let expired: BTreeSet<Timestamp> = expired(&times, keep).into_iter().collect();
+        let now = time("2026-11-29T00:10:00Z");
+        let expired: BTreeSet<Timestamp> = expired(&times, keep, now).into_iter().collect();
         let kept: Vec<String> = times.difference(&expired).map(ToString::to_string).collect();
         // The 29th of November is a Sunday: the week before ended on the 22nd.
         let expected =
@@ -96,9 +114,21 @@ mod tests {
     #[test]
     fn the_newest_backup_is_kept_whatever_the_rules_are() {
         let times = BTreeSet::from(["2026-11-01T00:30:00Z", "2026-11-02T00:30:00Z"].map(time));
-        let keep = Keep { hourly: 0, daily: 0, weekly: 0 };
-        assert_eq!(expired(&times, keep), [time("2026-11-01T00:30:00Z")]);
-        assert!(expired(&BTreeSet::new(), keep).is_empty());
-        assert!(expired(&times, Keep::default()).is_empty());
+        let (keep, now) = (Keep { hourly: 0, daily: 0, weekly: 0 }, time("2026-11-02T00:30:00Z"));
+        assert_eq!(expired(&times, keep, now), [time("2026-11-01T00:30:00Z")]);
+        assert!(expired(&BTreeSet::new(), keep, now).is_empty());
+        assert!(expired(&times, Keep::default(), now).is_empty());
+    }
+
+    #[test]
+    fn bk_02_a_backup_of_a_clock_that_was_ahead_is_not_the_newest_and_displaces_none() {
+        let [old, last, ahead] =
+            ["2026-11-01T00:30:00Z", "2026-11-02T00:34:00Z", "2027-11-02T00:30:00Z"].map(time);
+        let (times, keep) = (BTreeSet::from([old, last, ahead]), Keep { hourly: 1, daily: 0, weekly: 0 });
+        // The clock of the replica that wrote the last one is four minutes ahead.
+        let now = time("2026-11-02T00:30:00Z");
+        assert_eq!((newest(&times, now), expired(&times, keep, now)), (Some(last), vec![old]));
+        assert_eq!(newest(&BTreeSet::from([ahead]), now), None);
+        assert_eq!(expired(&times, keep, ahead), [old, last]);
     }
 }

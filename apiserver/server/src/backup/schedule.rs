@@ -9,12 +9,11 @@ use anyhow::{Context, anyhow};
 use jiff::Timestamp;
 use storage_contract::Store;
 use tokio::runtime::Handle;
-use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use super::location::{Location, Source};
 use super::metrics::BackupMetrics;
-use super::{key_file, refuse_the_encryption_key, retention, trial};
+use super::{background, key_file, refuse_the_encryption_key, retention, trial};
 use crate::config::{Destination, Schedule, ServerConfiguration};
 use crate::encryption_keys::EncryptionKeys;
 
@@ -75,16 +74,14 @@ impl Backups {
                 return;
             }
             let (backups, handle, ended) = (Arc::clone(&self), Handle::current(), end.clone());
-            // Files are read and written on a thread of their own.
-            let written = spawn_blocking(move || {
+            let written = background::run(move || {
                 handle.block_on(async {
                     let written = Box::pin(backups.write_all(&ended)).await;
                     ended.run_until_cancelled(Box::pin(backups.try_restore())).await;
                     written
                 })
             });
-            let written = written.await;
-            let result = written.map_err(anyhow::Error::from).flatten();
+            let result = written.await.flatten();
             if end.is_cancelled() {
                 return;
             }
@@ -108,16 +105,24 @@ impl Backups {
                 self.newest(index, &place).await
             };
             // A place that cannot be read has no backup: the attempt to write one reports the error.
-            least = least.min(due_in(times.await.unwrap_or_default(), interval));
+            least = least.min(due_in(times.await.unwrap_or_default(), Timestamp::now(), interval));
         }
         least
     }
 
     /// Returns the time of the newest backup in a destination.
     async fn newest(&self, index: usize, place: &Location) -> anyhow::Result<Option<Timestamp>> {
-        let newest = place.times(self.configuration.backup.name()).await?.last().copied();
+        let times = place.times(self.configuration.backup.name()).await?;
+        let newest = retention::newest(&times, Timestamp::now());
         if let Some(newest) = newest {
             self.note(index, newest);
+        }
+        if times.last().copied() != newest {
+            tracing::warn!(
+                destination = %place.url(""),
+                newest = times.last().map(ToString::to_string),
+                "a backup of a clock that was ahead does not count; remove it"
+            );
         }
         Ok(newest)
     }
@@ -172,10 +177,10 @@ impl Backups {
         let place = Location::open(destination, &self.configuration.backup).await?;
         let interval = self.schedule.interval()?;
         // A round that begins for another destination, such as one that fails, is not one for this.
-        if due_in(self.newest(index, &place).await?, interval) > RETRY.min(interval / ROUND) {
+        let (newest, now) = (self.newest(index, &place).await?, Timestamp::now());
+        if due_in(newest, now, interval) > RETRY.min(interval / ROUND) {
             return Ok(());
         }
-        let now = Timestamp::now();
         let name = retention::file_name(self.configuration.backup.name(), now);
         let taken = place.take(source, &name, &self.data, &|| end.is_cancelled()).await?;
         self.metrics.succeed(&taken);
@@ -228,7 +233,7 @@ impl Backups {
 
     async fn remove_expired(&self, place: &Location) -> anyhow::Result<()> {
         let name = self.configuration.backup.name();
-        for time in retention::expired(&place.times(name).await?, self.schedule.keep) {
+        for time in retention::expired(&place.times(name).await?, self.schedule.keep, Timestamp::now()) {
             let file = retention::file_name(name, time);
             let named = || format!("{}: the expired backup cannot be removed", place.url(&file));
             place.remove(&file).await.with_context(named)?;
@@ -238,11 +243,12 @@ impl Backups {
     }
 }
 
-/// Returns the time until a destination needs a backup: an interval after its newest one.
-fn due_in(newest: Option<Timestamp>, interval: Duration) -> Duration {
+/// Returns the time until a destination needs a backup: an interval after its newest one. So one backup makes up for all that
+/// were missed.
+fn due_in(newest: Option<Timestamp>, now: Timestamp, interval: Duration) -> Duration {
     let Some(newest) = newest else { return Duration::ZERO };
-    // A file from the future is of a clock that was wrong.
-    let age = Duration::try_from(Timestamp::now().duration_since(newest)).unwrap_or_default();
+    // The clock of another replica may be ahead by a moment.
+    let age = Duration::try_from(now.duration_since(newest)).unwrap_or_default();
     interval.saturating_sub(age)
 }
 
@@ -256,4 +262,32 @@ fn jitter(interval: Duration) -> Duration {
     let most = (interval / JITTER.0).min(JITTER.1);
     let part = f64::from(uuid::Uuid::new_v4().as_fields().0) / f64::from(u32::MAX);
     most.mul_f64(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_hours(1);
+
+    #[test]
+    fn bk_02_one_backup_makes_up_for_all_that_were_missed() {
+        let now: Timestamp = "2026-11-02T00:30:00Z".parse().unwrap();
+        let due = |minutes: i64| due_in(Some(now - SignedDuration::from_mins(minutes)), now, HOUR);
+        let missed = [due_in(None, now, HOUR), due(60 * 24), due(60)];
+        assert_eq!(missed, [Duration::ZERO; 3]);
+        assert_eq!((due(45), due(0), due(-4)), (Duration::from_mins(15), HOUR, HOUR));
+    }
+
+    #[test]
+    fn bk_02_a_backup_is_late_by_a_random_tenth_of_the_interval_and_at_most_a_minute() {
+        for (interval, most) in [(Duration::from_mins(1), 6), (HOUR, 60), (Duration::from_hours(24), 60)] {
+            let delays: Vec<Duration> = (0..100).map(|_| jitter(interval)).collect();
+            assert!(delays.iter().all(|delay| *delay <= Duration::from_secs(most)), "{delays:?}");
+            let (mean, most) = (delays.iter().sum::<Duration>() / 100, Duration::from_secs(most));
+            assert!(mean > most / 4 && mean < most * 3 / 4, "{mean:?}");
+        }
+    }
 }

@@ -18,11 +18,10 @@ use storage_contract::Store;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::spawn_blocking;
 
 use super::file::{self, Taken};
 use super::location::{Source, uploads};
-use super::{key_file, refuse_the_encryption_key, retention};
+use super::{background, key_file, refuse_the_encryption_key, retention};
 use crate::config::ServerConfiguration;
 use crate::encryption_keys::EncryptionKeys;
 
@@ -123,11 +122,10 @@ impl DownloadEndpoint for BackupService {
         };
         tracing::info!(user, "backup through the server begun");
         let handle = Handle::current();
-        // Files are read and written on a thread of their own.
-        let sent = spawn_blocking(move || handle.block_on(Box::pin(sending.run())));
+        let sent = background::run(move || handle.block_on(Box::pin(sending.run())));
         spawn_detached("backup through the server", async move {
             if let Err(error) = sent.await {
-                tracing::error!(%error, "backup through the server failed");
+                tracing::error!(error = %format!("{error:#}"), "backup through the server failed");
             }
         });
         let content = futures::stream::unfold(parts, |mut parts| async {

@@ -118,7 +118,7 @@ pub(super) async fn run(
     data: &Path,
 ) -> anyhow::Result<Tried> {
     let name = configuration.backup.name();
-    let newest = place.times(name).await?.last().copied();
+    let newest = retention::newest(&place.times(name).await?, Timestamp::now());
     let newest = newest.context("there is no backup to try")?;
     let file = retention::file_name(name, newest);
     let url = place.url(&file);

@@ -42,8 +42,10 @@ pub(super) struct LeasePermit {
     history: TermHistory,
     /// Time since the boot at which the term ends, unless the Lease is renewed.
     end: Mutex<Duration>,
-    /// Time since the boot at which the newest reading began.
+    /// Time since the boot at which the newest reading began. Held during a reading.
     read: tokio::sync::Mutex<Duration>,
+    /// Time since the boot at which the newest reading began that found the Lease held.
+    proved: Mutex<Duration>,
     term: CancellationToken,
     /// Number of the term.
     epoch: Option<u64>,
@@ -68,6 +70,7 @@ impl LeasePermit {
             history,
             end: Mutex::default(),
             read: Default::default(),
+            proved: Mutex::default(),
             term,
             epoch: None,
             calls: TermCalls::default(),
@@ -89,6 +92,11 @@ impl LeasePermit {
     /// Records a renewal that began at this time since the boot.
     pub(super) fn extend(&self, begun: Duration) {
         *self.end.lock().unwrap_or_else(PoisonError::into_inner) = begun + self.timing.deadline;
+    }
+
+    /// Records when the reading began that has found the Lease held; zero, if it has found it lost.
+    fn prove(&self, begun: Duration) {
+        *self.proved.lock().unwrap_or_else(PoisonError::into_inner) = begun;
     }
 
     fn is_over(&self) -> bool {
@@ -117,8 +125,15 @@ impl LeasePermit {
             tokio::time::sleep((*read + INTERVAL).saturating_sub(boot_time())).await;
             let begun = boot_time();
             match self.is_held().await {
-                Some(true) => *read = begun,
-                Some(false) => return false,
+                Some(true) => {
+                    *read = begun;
+                    self.prove(begun);
+                }
+                Some(false) => {
+                    // Calls with an earlier grant may be about to be written.
+                    self.prove(Duration::ZERO);
+                    return false;
+                }
                 None => {
                     drop(read);
                     tokio::time::sleep(self.timing.retry).await;
@@ -142,6 +157,12 @@ impl CallPermit for LeasePermit {
             self.term.cancel();
         }
         std::future::pending().await
+    }
+
+    /// A later reading by another call proves as much, so the newest one counts.
+    fn is_fresh(&self) -> bool {
+        let proved = *self.proved.lock().unwrap_or_else(PoisonError::into_inner);
+        self.alone || (proved > Duration::ZERO && boot_time() < proved + FRESH && !self.is_over())
     }
 
     fn begin(&self) -> bool {

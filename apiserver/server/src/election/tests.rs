@@ -395,6 +395,19 @@ async fn calls_that_wait_share_one_reading_of_the_lease() {
 }
 
 #[tokio::test]
+async fn hv_03_a_permit_is_fresh_for_half_a_second_after_the_lease_was_read() {
+    let (world, shutdown) = (world(), CancellationToken::new());
+    let first = world.election("first", Timing { deadline: Duration::from_secs(60), ..QUICK });
+    let term = first.term(&first.acquire().await, &shutdown);
+    assert!(!term.permit.is_fresh(), "the lease was not read yet");
+    // On a busy machine, a reading may take as long itself.
+    let fresh = async { while !(is_granted(&term).await && term.permit.is_fresh()) {} };
+    tokio::time::timeout(Duration::from_secs(20), fresh).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    assert!(!term.permit.is_fresh());
+}
+
+#[tokio::test]
 async fn a_released_lease_is_acquired_without_the_next_regular_attempt() {
     let world = world();
     let first = world.candidate("first");

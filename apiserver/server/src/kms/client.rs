@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use apiserver_machinery::encryption::{OpenError, SEED, SealedSeed};
+use apiserver_machinery::encryption::{OpenError, SEED, SealedSeed, check_key_id};
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use prost::Message;
@@ -60,9 +60,7 @@ impl Client {
         if healthz != "ok" {
             return Err(format!("it is not well: {healthz}"));
         }
-        if key_id.is_empty() {
-            return Err("its status has no key id".to_owned());
-        }
+        check_key_id(&key_id).map_err(|error| format!("its status: {error}"))?;
         Ok(key_id)
     }
 

@@ -6,6 +6,8 @@
 mod client;
 mod messages;
 #[cfg(test)]
+mod outage_tests;
+#[cfg(test)]
 mod tests;
 
 use std::path::PathBuf;
@@ -18,6 +20,7 @@ use apiserver_machinery::encryption::{KmsPlugin, KmsProvider, KmsSeeds, OpenErro
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use storage_contract::Outage;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Notify, mpsc};
 
 use self::client::Client;
@@ -116,7 +119,7 @@ impl KmsPlugin for Plugin {
         let call = Call { sealed: sealed.clone(), answer };
         let ended = || OpenError::NoAnswer("its thread has ended".to_owned());
         self.calls.send(call).map_err(|_| ended())?;
-        match answered.recv_timeout(self.patience) {
+        match waiting(|| answered.recv_timeout(self.patience)) {
             Ok(result) => result,
             Err(RecvTimeoutError::Timeout) => {
                 Err(OpenError::NoAnswer(format!("no answer in {:?}", self.patience)))
@@ -128,6 +131,13 @@ impl KmsPlugin for Plugin {
     fn hasten(&self) {
         self.hasten.notify_one();
     }
+}
+
+/// Waits for a plug-in, which may be slow. Other tasks of this thread go on, such as the renewal of the controller lease.
+fn waiting<T>(wait: impl FnOnce() -> T) -> T {
+    let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
+    // With one thread for all tasks, there is no other one for them.
+    if matches!(flavor, Ok(RuntimeFlavor::MultiThread)) { tokio::task::block_in_place(wait) } else { wait() }
 }
 
 /// Thread that calls the plug-in.
@@ -194,6 +204,11 @@ impl Thread {
         let mut seed = [0_u8; SEED];
         aws_lc_rs::rand::fill(&mut seed).map_err(|_| "the system has no randomness".to_owned())?;
         let sealed = client.seal(&seed).await?;
+        if sealed.key_id != key_id {
+            // The key changes just now, and the next status names the new one.
+            let other = sealed.key_id;
+            return Err(format!("its status names the key {key_id:?}, and it has sealed with {other:?}"));
+        }
         tracing::info!(
             provider = self.name,
             key_id = sealed.key_id,

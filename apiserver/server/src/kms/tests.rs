@@ -34,6 +34,8 @@ struct System {
     /// Numbers of the calls: status, seal, open.
     calls: [AtomicUsize; 3],
     unwell: Mutex<Option<String>>,
+    /// Key id that the status has instead of that of the seeds.
+    other_key_id: Mutex<Option<String>>,
 }
 
 impl System {
@@ -71,7 +73,8 @@ impl<Q: prost::Message + Send + 'static, A: prost::Message + Send + 'static> Una
 fn status(system: &System, _: StatusRequest) -> Result<StatusResponse, Status> {
     system.calls[0].fetch_add(1, Ordering::SeqCst);
     let healthz = system.unwell.lock().unwrap().clone().unwrap_or_else(|| "ok".to_owned());
-    Ok(StatusResponse { version: "v2".to_owned(), healthz, key_id: system.key_id() })
+    let key_id = system.other_key_id.lock().unwrap().clone().unwrap_or_else(|| system.key_id());
+    Ok(StatusResponse { version: "v2".to_owned(), healthz, key_id })
 }
 
 fn encrypt(system: &System, request: EncryptRequest) -> Result<EncryptResponse, Status> {
@@ -272,6 +275,18 @@ async fn hv_43_a_slow_plugin_costs_each_caller_a_bounded_time_and_a_server_start
     assert!(encryption.kms_is_well());
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn hv_43_a_caller_that_waits_for_the_plugin_keeps_no_other_task_from_running() {
+    let directory = tempfile::tempdir().unwrap();
+    let (socket, system) = (directory.path().join("kms.sock"), Arc::new(System::default()));
+    let _process = Process::start(&socket, &system);
+    let stored = seal(&server(&socket).await, "/a").unwrap();
+    let reader = server(&socket).await;
+    // The tasks of the plug-in have the same thread.
+    let reading = tokio::spawn(async move { open(&reader, "/a", &stored) });
+    assert_eq!(reading.await.unwrap().unwrap(), "hunter2");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hv_43_a_plugin_that_is_not_well_seals_no_first_seed() {
     let directory = tempfile::tempdir().unwrap();
@@ -283,6 +298,31 @@ async fn hv_43_a_plugin_that_is_not_well_seals_no_first_seed() {
     assert_eq!(system.seals(), 0);
     *system.unwell.lock().unwrap() = None;
     until("it is well", || seal(&encryption, "/a").is_ok()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hv_43_a_status_whose_key_id_is_too_long_or_differs_from_that_of_the_seed_gives_no_seed() {
+    let directory = tempfile::tempdir().unwrap();
+    let (socket, system) = (directory.path().join("kms.sock"), Arc::new(System::default()));
+    let set = |key_id: Option<String>| *system.other_key_id.lock().unwrap() = key_id;
+    set(Some("k".repeat(1025)));
+    let _process = Process::start(&socket, &system);
+    let encryption = server(&socket).await;
+    assert!(seal(&encryption, "/a").is_err() && system.seals() == 0);
+    set(Some("k".repeat(1024)));
+    until("the plug-in has sealed a seed", || system.seals() > 1).await;
+    assert!(seal(&encryption, "/a").is_err() && !encryption.kms_is_well(), "each status would make a seed");
+    set(None);
+    until("both have the same key id", || seal(&encryption, "/a").is_ok()).await;
+    let seals = system.seals();
+    until("the status is good", || encryption.kms_is_well()).await;
+    tokio::time::sleep(FAST.well * 4).await;
+    assert_eq!(system.seals(), seals, "one seed per key id");
+}
+
+#[test]
+fn hv_43_the_status_is_requested_each_minute_and_each_ten_seconds_while_it_is_bad() {
+    assert_eq!((STATUS.well, STATUS.failing), (Duration::from_secs(60), Duration::from_secs(10)));
 }
 
 #[test]
@@ -305,6 +345,11 @@ fn hv_43_a_seed_seals_for_three_minutes_after_the_last_good_status() {
     assert!(
         large(1025, 1).check().is_err() && large(1, 1025).check().is_err() && large(0, 1).check().is_err()
     );
+    let annotated = |size: usize| SealedSeed {
+        annotations: BTreeMap::from([("a".to_owned(), vec![1; size])]),
+        ..sealed.clone()
+    };
+    assert!(annotated(32 * 1024 - 1).check().is_ok() && annotated(32 * 1024).check().is_err());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use controllers_infrastructure::{CallPermit, CallScope, CloudConnector, RebootKind};
+use controllers_infrastructure::{CallPermit, CallScope, CloudConnector, ErrorClass, RebootKind};
 use controllers_infrastructure_openstack::{AllowedEndpoints, CloudMetrics, OpenStackConnector};
 
 use crate::stub::{ReceivedCall, Stub};
@@ -94,4 +94,51 @@ async fn hv_05_a_pass_that_ends_sends_no_further_call_that_changes_something() {
     let reboot = scope.around(cloud.reboot_server("s", RebootKind::Hard));
     assert!(tokio::time::timeout(Duration::from_millis(200), reboot).await.is_err());
     assert!(stub.received(ACTION).is_empty() && !scope.has_open_calls());
+}
+
+/// Permit that is too old for some of the requests that could be written.
+#[derive(Debug, Default)]
+struct LatePermits {
+    granted: AtomicUsize,
+    late: AtomicUsize,
+}
+
+#[async_trait::async_trait]
+impl CallPermit for LatePermits {
+    async fn granted(&self) {
+        self.granted.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.late.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |late| late.checked_sub(1)).is_err()
+    }
+}
+
+#[tokio::test]
+async fn hv_03_a_request_that_could_be_written_too_late_is_not_sent_without_another_permit() {
+    const ACTION: &str = "POST /compute/v2.1/servers/s/action";
+    const DELETION: &str = "DELETE /compute/v2.1/servers/s";
+    let (stub, permits) = (Stub::start().await, Arc::new(LatePermits::default()));
+    let permit: Arc<dyn CallPermit> = permits.clone();
+    let connector = OpenStackConnector::new(AllowedEndpoints::with_loopback()).with_permit(permit);
+    let cloud = connector.connect(&stub.credentials()).await.unwrap();
+    let received = |call: &str| stub.received(call).len();
+    let reboot = || cloud.reboot_server("s", RebootKind::Hard);
+
+    permits.late.store(2, Ordering::SeqCst);
+    stub.enqueue(ACTION, response(202, ""));
+    reboot().await.unwrap();
+    assert!(received(ACTION) == 1 && permits.granted.load(Ordering::SeqCst) > 1);
+    assert_eq!(stub.received(ACTION)[0].body, r#"{"reboot":{"type":"HARD"}}"#);
+    // A request without a body, too.
+    permits.late.store(2, Ordering::SeqCst);
+    permits.granted.store(0, Ordering::SeqCst);
+    stub.enqueue(DELETION, response(204, ""));
+    cloud.delete_server("s").await.unwrap();
+    assert!(received(DELETION) == 1 && permits.granted.load(Ordering::SeqCst) > 1);
+
+    permits.late.store(usize::MAX, Ordering::SeqCst);
+    let error = reboot().await.unwrap_err();
+    assert_eq!(error.class, ErrorClass::Unreachable, "it is known that nothing happened: {error}");
+    assert!(error.message.contains("not sent") && received(ACTION) == 1, "{error}");
 }

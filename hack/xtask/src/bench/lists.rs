@@ -33,7 +33,8 @@ pub(super) fn all(testbed: &mut Testbed, extent: &Extent, results: &mut Results)
     Ok(())
 }
 
-fn fill(testbed: &mut Testbed, size: usize, results: &mut Results) -> anyhow::Result<()> {
+/// Fills a namespace with so many objects on each server whose memory suffices.
+pub(super) fn fill(testbed: &mut Testbed, size: usize, results: &mut Results) -> anyhow::Result<()> {
     let Testbed { servers, environment, .. } = testbed;
     for one in servers.iter_mut() {
         let fits = fits(one.name, one.pid(), size);

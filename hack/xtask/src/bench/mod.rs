@@ -1,5 +1,6 @@
 //! Command `cargo xtask bench`: measures Capstan, a kube-apiserver with CRDs and an aggregated server in Go.
 
+mod backups;
 mod clusters;
 mod growth;
 mod guard;
@@ -28,8 +29,8 @@ pub(crate) struct Arguments {
     /// Number of rounds, each of which measures every server [default: 3, with --quick 1]
     #[arg(long)]
     rounds: Option<usize>,
-    /// Run only phases whose name contains this text: operations, watches, lists, fairness, growth, restarts; with
-    /// --clusters sizes, peer, neighbours
+    /// Run only phases whose name contains this text: operations, watches, lists, fairness, growth, backups, restarts;
+    /// with --clusters sizes, peer, neighbours
     #[arg(long, default_value = "")]
     only: String,
     /// Measure only these servers: kube-apiserver, sample-apiserver, capstan, capstan-embedded

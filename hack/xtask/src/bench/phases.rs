@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::results::Results;
 use super::testbed::Testbed;
-use super::{Extent, growth, lists};
+use super::{Extent, backups, growth, lists};
 use crate::{prerequisites, run};
 
 /// Requests in flight.
@@ -30,12 +30,13 @@ pub(super) fn all(
     results: &mut Results,
 ) -> anyhow::Result<()> {
     type Phase = fn(&mut Testbed, &Extent, &mut Results) -> anyhow::Result<()>;
-    let phases: [(&str, Phase); 6] = [
+    let phases: [(&str, Phase); 7] = [
         ("operations", operations),
         ("watches", watches),
         ("lists", lists::all),
         ("fairness", fairness),
         ("growth", growth),
+        ("backups", backups::all),
         ("restarts", restarts),
     ];
     start(testbed, results)?;

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::testbed::Environment;
 use crate::e2e::{Process, kube_apiserver};
-use crate::prerequisites;
+use crate::{prerequisites, run};
 
 /// Name of Capstan on the embedded store.
 const EMBEDDED: &str = "capstan-embedded";
@@ -138,16 +138,21 @@ fn embedded_command(environment: &Environment, one: &MeasuredServer) -> anyhow::
 /// controllers are disabled, because their writes would add to the load.
 fn capstan(environment: &Environment, one: &MeasuredServer, storage: &str) -> anyhow::Result<Command> {
     let file = |name: &str| environment.certificates.path(name);
+    let backup_key = environment.home.join("backup.key");
+    if !backup_key.exists() {
+        run::output(Command::new(&one.program).args(["backup", "key"]).arg(&backup_key))?;
+    }
     let configuration = format!(
         "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\ndataDirectory: {data}\n\
          listen: 127.0.0.1:{port}\n{storage}tls: {{certFile: {certificate}, keyFile: {key}}}\n\
          clientCaFile: {ca}\ncontrollers: {{enabled: false}}\naudit: {{enabled: false}}\n\
-         shutdown: {{delay: 0s, watchGrace: 0s}}\n",
+         shutdown: {{delay: 0s, watchGrace: 0s}}\nbackup: {{keyFile: {backup_key}}}\n",
         data = environment.home.join(one.name).display(),
         port = one.port,
         certificate = file("apiserver.crt"),
         key = file("apiserver.key"),
         ca = file("kube-ca.crt"),
+        backup_key = backup_key.display(),
     );
     let path = environment.home.join(format!("{}.yaml", one.name));
     std::fs::write(&path, configuration)?;

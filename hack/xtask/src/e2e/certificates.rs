@@ -39,6 +39,27 @@ impl Certificates {
         self.sign("front-proxy-ca", "front-proxy-client", "/CN=front-proxy-client", "")
     }
 
+    /// Creates Capstan's serving certificate, signed by the CA in the folder `authority`. Another one replaces both files.
+    pub(super) fn serving(&self, authority: &Path) -> anyhow::Result<()> {
+        for end in ["crt", "key"] {
+            let (from, to) = (authority.join(format!("ca.{end}")), format!("capstan-ca.{end}"));
+            std::fs::copy(&from, self.0.join(to)).with_context(|| from.display().to_string())?;
+        }
+        let names = "DNS:localhost,DNS:capstan.capstan-system.svc,IP:127.0.0.1";
+        self.sign("capstan-ca", "serving-next", "/CN=capstan", names)?;
+        for end in ["key", "crt"] {
+            let [next, present] =
+                ["serving-next", "serving"].map(|name| self.0.join(format!("{name}.{end}")));
+            std::fs::rename(next, present)?;
+        }
+        Ok(())
+    }
+
+    /// Creates a client certificate of a user of the host.
+    pub(super) fn user(&self, name: &str) -> anyhow::Result<()> {
+        self.sign("kube-ca", name, &format!("/CN={name}"), "")
+    }
+
     /// Returns the path of the file with this name.
     pub(crate) fn path(&self, name: &str) -> String {
         self.0.join(name).display().to_string()

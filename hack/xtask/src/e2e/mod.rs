@@ -13,6 +13,7 @@ mod host_data;
 mod host_outage;
 mod install;
 mod keystone;
+mod kms;
 mod lab;
 mod log_secrets;
 mod machines;
@@ -50,7 +51,7 @@ pub(crate) use reference::Reference;
 /// Scenario: a sentence that must hold, and the function that checks it.
 type Scenario = (&'static str, fn(&Lab) -> anyhow::Result<()>);
 
-const SCENARIOS: [Scenario; 21] = [
+const SCENARIOS: [Scenario; 22] = [
     ("every APIService of Capstan becomes Available", workflows::available),
     ("discovery and OpenAPI list each kind once, although it has a CRD object", workflows::no_duplicates),
     ("a host user with permission creates and lists objects through the host", workflows::permitted_user),
@@ -89,6 +90,10 @@ const SCENARIOS: [Scenario; 21] = [
     (
         "the direct endpoint works while the host dies and returns, and its Events follow",
         host_outage::under_load,
+    ),
+    (
+        "a KMS plug-in on the library of Kubernetes seals Secrets, and they stay readable while it is down",
+        kms::seals,
     ),
 ];
 

@@ -285,9 +285,14 @@ const ROUNDS: usize = 3;
 
 /// Writes a kubeconfig for the direct endpoint.
 pub(super) fn mint(lab: &Lab, user: &str, group: &str) -> anyhow::Result<()> {
+    mint_for("1h", lab, user, group)
+}
+
+/// Creates the same for another time.
+pub(super) fn mint_for(time: &str, lab: &Lab, user: &str, group: &str) -> anyhow::Result<()> {
     let server = format!("https://127.0.0.1:{}", lab.capstan_port);
     let mut command = Command::new(&lab.tools.capstan);
-    command.args(["kubeconfig", "--user", user, "--expires", "1h", "--server", &server]);
+    command.args(["kubeconfig", "--user", user, "--expires", time, "--server", &server]);
     if group == "system:masters" {
         command.args(["--break-glass", "--reason", "end-to-end test"]);
     } else {

@@ -1,7 +1,7 @@
 //! The judge notices each kind of violation.
 
 use super::*;
-use crate::record::{Seen, Write};
+use crate::record::{Rollout, Seen, Write};
 
 const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -13,10 +13,16 @@ fn call(realm: Realm, at: u64, code: u16) -> Call {
     Call { user, realm, method: "GET", begun: s(at), ended: s(at), broken: 0, answer }
 }
 
-/// A run with the host down from 100 s to 200 s, whose leader was killed at 120 s.
+/// A run with the host down from 100 s to 200 s, whose leader was killed at 120 s and started again at 140 s.
 fn run() -> Records {
-    let marks = [(100, HOST_KILLED), (120, "leader killed"), (195, HOST_STARTED), (200, HOST_RETURNED)]
-        .map(|(at, text)| (s(at), text.to_owned()));
+    let marks = [
+        (100, HOST_KILLED),
+        (120, "leader killed"),
+        (140, REPLICA_STARTED),
+        (195, HOST_STARTED),
+        (200, HOST_RETURNED),
+    ];
+    let marks = marks.map(|(at, text)| (s(at), text.to_owned()));
     Records {
         marks: marks.to_vec(),
         holders: vec![(s(1), "a".to_owned()), (s(128), "b".to_owned())],
@@ -41,7 +47,10 @@ fn answers_are_judged_by_realm_and_time() {
         (Realm::Host, 50, 200, false),
         (Realm::Host, 50, 503, true),
         (Realm::Host, 105, 200, false),
-        (Realm::Host, 150, 200, true),
+        (Realm::Host, 105, 503, false),
+        (Realm::Host, 130, 200, false),
+        (Realm::Host, 130, 503, true),
+        // A replica has started.
         (Realm::Host, 150, 503, false),
         (Realm::Host, 150, 403, true),
         (Realm::Host, 150, 401, true),
@@ -62,8 +71,69 @@ fn answers_are_judged_by_realm_and_time() {
 }
 
 #[test]
+fn ho_42_users_of_the_host_write_until_their_copy_is_too_old_and_read_for_longer() {
+    let mut run = run();
+    run.marks.push((s(170), CLOCKS_ADVANCED.to_owned()));
+    // There is always one write that has met the bound.
+    let met = Call { method: "PUT", ..call(Realm::Host, 185, 503) };
+    for (method, at, code, is_wrong) in [
+        ("PUT", 160, 200, false),
+        ("PUT", 160, 503, true),
+        ("PUT", 172, 200, false),
+        ("PUT", 172, 503, false),
+        ("PUT", 182, 200, true),
+        ("PUT", 182, 503, false),
+        ("GET", 182, 200, false),
+        ("GET", 182, 503, true),
+        ("PUT", 197, 503, false),
+    ] {
+        let asked = Call { method, ..call(Realm::Host, at, code) };
+        let records = Records { calls: vec![asked, met.clone()], ..run.clone() };
+        assert_eq!(!violations(&records).is_empty(), is_wrong, "{method} {code} at {at} s");
+    }
+    assert_eq!(violations(&run).len(), 1, "no write has met the bound");
+}
+
+#[test]
+fn ho_42_a_rollout_takes_at_most_a_third_longer_and_each_failover_a_known_time() {
+    let rollout = |begun, ended, workers| Rollout { begun: s(begun), ended: s(ended), workers };
+    let table = [
+        (rollout(150, 207, 4), true),
+        (rollout(150, 205, 4), false),
+        // Twice as many workers, beside the end of the leader.
+        (rollout(110, 267, 8), false),
+        (rollout(110, 268, 8), true),
+    ];
+    for (second, is_wrong) in table {
+        let text = format!("{second:?}");
+        // 20 seconds for four workers.
+        let records = Records { rollouts: vec![rollout(50, 70, 4), second], ..run() };
+        assert_eq!(!violations(&records).is_empty(), is_wrong, "{text}");
+    }
+}
+
+#[test]
+fn ho_42_a_replica_that_starts_and_a_host_that_returns_have_time_until_the_caller_has_seen_them() {
+    let mut run = run();
+    // The replica that was seen ready at 140 s.
+    run.marks.insert(2, (s(135), REPLICA_STARTS.to_owned()));
+    run.marks.push((s(250), HOST_SERVES.to_owned()));
+    for (realm, at, is_wrong) in [
+        (Realm::Host, 134, true),
+        (Realm::Host, 136, false),
+        (Realm::Host, 155, false),
+        (Realm::Host, 156, true),
+        (Realm::Aggregated, 245, false),
+        (Realm::Aggregated, 266, true),
+    ] {
+        let records = Records { calls: vec![call(realm, at, 503)], ..run.clone() };
+        assert_eq!(!violations(&records).is_empty(), is_wrong, "{realm:?} at {at} s");
+    }
+}
+
+#[test]
 fn a_late_leader_is_a_violation() {
-    let late = Records { holders: vec![(s(1), "a".to_owned()), (s(131), "b".to_owned())], ..run() };
+    let late = Records { holders: vec![(s(1), "a".to_owned()), (s(133), "b".to_owned())], ..run() };
     assert_eq!(violations(&late).len(), 1);
     assert_eq!(violations(&Records { holders: Vec::new(), ..run() }).len(), 1);
     assert!(violations(&run()).is_empty());
@@ -94,7 +164,7 @@ fn ho_42_the_latency_of_own_users_may_double_without_the_host() {
 
 #[test]
 fn a_watch_must_have_every_write_once_and_in_order() {
-    let write = |revision| Write { user: "w".to_owned(), revision };
+    let write = |revision| Write { object: "w".to_owned(), revision };
     let seen = |revisions: &[u64]| Records {
         writes: vec![write(10), write(20), write(30)],
         watched_from: vec![("x".to_owned(), 10)],
@@ -115,8 +185,11 @@ fn a_watch_must_have_every_write_once_and_in_order() {
 #[test]
 fn the_cloud_has_each_server_once() {
     let named: BTreeSet<String> = ["a".to_owned()].into();
-    let good = CloudState { created: 2, wanted: 2, servers: named.clone(), named: named.clone() };
+    let (servers, doubled) = (named.clone(), Vec::new());
+    let good = CloudState { created: 2, wanted: 2, servers, named, doubled };
     assert!(judge(&run(), &good).violations.is_empty());
     assert_eq!(judge(&run(), &CloudState { created: 3, ..good.clone() }).violations.len(), 1);
-    assert_eq!(judge(&run(), &CloudState { servers: BTreeSet::new(), ..good }).violations.len(), 1);
+    assert_eq!(judge(&run(), &CloudState { servers: BTreeSet::new(), ..good.clone() }).violations.len(), 1);
+    let doubled = vec!["2 ports have the name a".to_owned()];
+    assert_eq!(judge(&run(), &CloudState { doubled, ..good }).violations.len(), 1);
 }

@@ -4,8 +4,7 @@ use anyhow::Context;
 
 use super::{DIRECT, HOST};
 use crate::e2e::lab::Lab;
-use crate::run;
-use crate::test::programs::Program;
+use crate::test::programs::{Program, run_selected};
 
 /// Sentence that must hold.
 pub(in crate::e2e) const ACTIONS: &str =
@@ -26,5 +25,5 @@ pub(in crate::e2e) fn actions(lab: &Lab, programs: &[Program]) -> anyhow::Result
     command.env("CAPSTAN_KUBECTL", &lab.tools.kubectl);
     command.env("CAPSTAN_HOST_KUBECONFIG", HOST.kubeconfig(lab));
     command.env("CAPSTAN_DIRECT_KUBECONFIG", DIRECT.kubeconfig(lab));
-    run::shown(command.stdout(std::process::Stdio::null()))
+    run_selected(&mut command)
 }

@@ -6,8 +6,8 @@ use serde_json::json;
 use super::{DIRECT, Endpoint, HOST};
 use crate::e2e::clusterctl::clusterctl;
 use crate::e2e::lab::Lab;
-use crate::test::programs::Program;
-use crate::{prerequisites, run};
+use crate::prerequisites;
+use crate::test::programs::{Program, run_selected};
 
 /// Scenario with live clusters, which a simulated cloud in the test program makes.
 pub(in crate::e2e) const MOVE: &str =
@@ -24,7 +24,7 @@ pub(in crate::e2e) fn moves(programs: &[Program]) -> anyhow::Result<()> {
     let mut command = program.context("the test with clusterctl was not built")?.command();
     command.args(["--ignored", "--nocapture", CASE]);
     command.env("CAPSTAN_CLUSTERCTL", prerequisites::clusterctl()?);
-    run::shown(command.stdout(std::process::Stdio::null()))
+    run_selected(&mut command)
 }
 
 pub(in crate::e2e) fn describe_through_host(lab: &Lab) -> anyhow::Result<()> {

@@ -17,7 +17,8 @@ const OUTAGE: Duration = Duration::from_secs(40);
 /// Number of restarts of Capstan after that.
 const FLAPS: usize = 4;
 
-fn start(lab: &Lab) -> anyhow::Result<Process> {
+/// Starts the garbage collector and the namespace controller of the host.
+pub(in crate::e2e) fn start(lab: &Lab) -> anyhow::Result<Process> {
     let mut command = Command::new(prerequisites::kubernetes("kube-controller-manager")?);
     command.args(["--controllers=garbage-collector-controller,namespace-controller", "--leader-elect=false"]);
     command.args(["--secure-port=0", "--kube-api-qps=200", "--kube-api-burst=400"]);

@@ -18,7 +18,7 @@ pub(super) use clusterctl::{MOVE, describe_directly, describe_through_host, move
 pub(super) use gitops::{argo_cd_directly, argo_cd_through_host, flux_directly, flux_through_host};
 pub(super) use go::{checks_directly, checks_through_host};
 pub(super) use helm::{directly as helm_directly, through_host as helm_through_host};
-pub(super) use host_controllers::{collects, outage};
+pub(super) use host_controllers::{collects, outage, start as start_host_controllers};
 pub(super) use kube_rs::{directly as kube_rs_directly, through_host as kube_rs_through_host};
 pub(super) use kubectl::{current, older};
 pub(super) use python::{directly as python_directly, through_host as python_through_host};
