@@ -98,6 +98,11 @@ impl Verdict {
     pub fn new((decision, reason): (Decision, String), authorizer: impl Into<String>) -> Self {
         Self { decision, reason, authorizer: authorizer.into(), age: None }
     }
+
+    /// Creates a verdict about data of now, whose permission has no reason in the audit log.
+    pub fn of(decision: Decision, authorizer: impl Into<String>) -> Self {
+        Self::new((decision, String::new()), authorizer)
+    }
 }
 
 /// Rule of what a user may do, for people to read. `*` is any.
@@ -135,17 +140,12 @@ impl Rules {
 /// Source of decisions whether a user may make a request.
 #[async_trait]
 pub trait Authorizer: Send + Sync + std::fmt::Debug + 'static {
-    /// Returns the decision.
-    async fn authorize(&self, attributes: &Attributes) -> Decision;
+    /// Returns the decision with its reason and its origin.
+    async fn judge(&self, attributes: &Attributes) -> Verdict;
 
-    /// Returns the decision and, for [`Decision::Allow`], its reason for the audit log.
-    async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
-        (self.authorize(attributes).await, String::new())
-    }
-
-    /// Returns the decision with its origin.
-    async fn judge(&self, attributes: &Attributes) -> Verdict {
-        Verdict::new(self.explain(attributes).await, self.name())
+    /// Returns the decision alone.
+    async fn authorize(&self, attributes: &Attributes) -> Decision {
+        self.judge(attributes).await.decision
     }
 
     /// Returns the answers of all authorizers behind this one, with reasons for people to read. A chain asks each of them,
@@ -171,15 +171,6 @@ pub struct Chain(pub Vec<Arc<dyn Authorizer>>);
 
 #[async_trait]
 impl Authorizer for Chain {
-    async fn authorize(&self, attributes: &Attributes) -> Decision {
-        self.explain(attributes).await.0
-    }
-
-    async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
-        let verdict = self.judge(attributes).await;
-        (verdict.decision, verdict.reason)
-    }
-
     async fn judge(&self, attributes: &Attributes) -> Verdict {
         let mut chain = ChainVerdict::default();
         for authorizer in &self.0 {
@@ -250,15 +241,6 @@ impl OfRealm {
 
 #[async_trait]
 impl Authorizer for OfRealm {
-    async fn authorize(&self, attributes: &Attributes) -> Decision {
-        self.explain(attributes).await.0
-    }
-
-    async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
-        let verdict = self.judge(attributes).await;
-        (verdict.decision, verdict.reason)
-    }
-
     async fn judge(&self, attributes: &Attributes) -> Verdict {
         if self.decides(attributes) {
             self.authorizer.judge(attributes).await
@@ -294,8 +276,8 @@ mod tests {
 
     #[async_trait]
     impl Authorizer for Always {
-        async fn authorize(&self, _: &Attributes) -> Decision {
-            self.0.clone()
+        async fn judge(&self, _: &Attributes) -> Verdict {
+            Verdict::of(self.0.clone(), self.name())
         }
     }
 
@@ -350,8 +332,8 @@ mod tests {
 
         #[async_trait]
         impl Authorizer for Named {
-            async fn authorize(&self, _: &Attributes) -> Decision {
-                Decision::Allow
+            async fn judge(&self, _: &Attributes) -> Verdict {
+                Verdict::of(Decision::Allow, self.name())
             }
 
             fn name(&self) -> &str {

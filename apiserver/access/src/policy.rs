@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use crate::answers::Answers;
-use crate::authorizer::{self, Attributes, Authorizer, Decision, Rules};
+use crate::authorizer::{self, Attributes, Authorizer, Decision, Rules, Verdict};
 use crate::masters::SystemMasters;
 use crate::user::{AUTHENTICATED, MASTERS, User};
 
@@ -64,15 +64,12 @@ impl LocalPolicy {
 
 #[async_trait]
 impl Authorizer for LocalPolicy {
-    async fn authorize(&self, attributes: &Attributes) -> Decision {
-        if self.right(attributes).is_some() { Decision::Allow } else { Decision::NoOpinion(String::new()) }
-    }
-
-    async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
-        match self.right(attributes) {
+    async fn judge(&self, attributes: &Attributes) -> Verdict {
+        let decided = match self.right(attributes) {
             Some(right) => (Decision::Allow, right.to_owned()),
             None => (Decision::NoOpinion(String::new()), String::new()),
-        }
+        };
+        Verdict::new(decided, self.name())
     }
 
     async fn answers(&self, attributes: &Attributes) -> Answers {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use apiserver_access::{Answers, Attributes, Authorizer, Decision, InFlight, Overloaded};
+use apiserver_access::{Answers, Attributes, Authorizer, Decision, InFlight, Overloaded, Verdict};
 use async_trait::async_trait;
 use k8s_openapi::api::authorization::v1::{
     FieldSelectorAttributes, LabelSelectorAttributes, NonResourceAttributes, ResourceAttributes,
@@ -99,15 +99,8 @@ impl HostAuthorizer {
             Err(SILENT.to_owned())
         })
     }
-}
 
-#[async_trait]
-impl Authorizer for HostAuthorizer {
-    async fn authorize(&self, attributes: &Attributes) -> Decision {
-        self.explain(attributes).await.0
-    }
-
-    async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
+    async fn decide(&self, attributes: &Attributes) -> (Decision, String) {
         let spec = spec(attributes);
         let key = serde_json::to_string(&spec).unwrap_or_default();
         if let Some(decided) = self.decisions.get(&key) {
@@ -128,6 +121,13 @@ impl Authorizer for HostAuthorizer {
             // Failures are not cached: the next request asks again.
             Err(error) => (Decision::Error(error), String::new()),
         }
+    }
+}
+
+#[async_trait]
+impl Authorizer for HostAuthorizer {
+    async fn judge(&self, attributes: &Attributes) -> Verdict {
+        Verdict::new(self.decide(attributes).await, self.name())
     }
 
     async fn answers(&self, attributes: &Attributes) -> Answers {
@@ -227,8 +227,8 @@ mod tests {
     async fn the_host_gets_all_attributes_and_its_decision_is_cached() {
         let host = Fake::new(review(&json!({"allowed": true, "reason": "RBAC: because"})));
         let authorizer = HostAuthorizer::new(host.client());
-        let decided = authorizer.explain(&listing("team")).await;
-        assert_eq!(decided, (Decision::Allow, "RBAC: because".to_owned()));
+        let verdict = authorizer.judge(&listing("team")).await;
+        assert_eq!(verdict, Verdict::new((Decision::Allow, "RBAC: because".to_owned()), "Host"));
         let expected = json!({"user": "alice", "uid": "7", "groups": ["dev", "system:authenticated"],
             "extra": {"scopes": ["a"]}, "resourceAttributes": {"group": "cluster.x-k8s.io",
                 "version": "v1beta2", "resource": "machines", "namespace": "team", "verb": "list",

@@ -28,10 +28,13 @@ pub struct FrontProxy {
 /// Error of the front proxy's ConfigMap.
 #[derive(Debug, thiserror::Error)]
 pub enum FrontProxyError {
-    /// The ConfigMap cannot be read.
+    /// This server's user may not read the ConfigMap.
     #[error(
         "configmap {NAMESPACE}/{NAME} of the host cannot be read: bind role extension-apiserver-authentication-reader to this server's user (`capstan host manifests` does)"
     )]
+    Forbidden(#[source] kube::Error),
+    /// The ConfigMap cannot be read for another reason.
+    #[error("configmap {NAMESPACE}/{NAME} of the host cannot be read")]
     Unreadable(#[source] kube::Error),
     /// The ConfigMap cannot be watched now.
     #[error("configmap {NAMESPACE}/{NAME} of the host cannot be watched")]
@@ -54,8 +57,14 @@ impl FrontProxy {
 /// [`FrontProxyError`] says what to do.
 pub async fn front_proxy(client: &kube::Client) -> Result<FrontProxy, FrontProxyError> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), NAMESPACE);
-    let found = api.get(NAME).await.map_err(FrontProxyError::Unreadable)?;
+    let found = api.get(NAME).await.map_err(unreadable)?;
     read(&found.data.unwrap_or_default())
+}
+
+/// Returns the error of a read. A missing permission is one reason of several: a host that is down needs no binding.
+fn unreadable(error: kube::Error) -> FrontProxyError {
+    let is_refused = matches!(&error, kube::Error::Api(status) if status.code == 403);
+    if is_refused { FrontProxyError::Forbidden(error) } else { FrontProxyError::Unreadable(error) }
 }
 
 /// Watches the front proxy: its current state, then every change. After an error the watch goes on.
@@ -97,7 +106,18 @@ fn read(data: &BTreeMap<String, String>) -> Result<FrontProxy, FrontProxyError> 
 
 #[cfg(test)]
 mod tests {
+    use kube::core::Status;
+
     use super::*;
+
+    #[test]
+    fn only_a_refusal_is_a_missing_binding() {
+        for (code, expected) in [(403, true), (401, false), (404, false)] {
+            let error = kube::Error::Api(Box::new(Status::failure("no", "No").with_code(code)));
+            assert_eq!(unreadable(error).to_string().contains("bind role"), expected, "{code}");
+        }
+        assert!(!unreadable(kube::Error::TlsRequired).to_string().contains("bind role"));
+    }
 
     #[test]
     fn the_front_proxy_configuration_of_the_host_is_parsed() {

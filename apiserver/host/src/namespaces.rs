@@ -4,7 +4,7 @@ mod presence;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_machinery::store::NamespaceSource;
@@ -27,6 +27,9 @@ const WATCH_DELAY: Duration = Duration::from_millis(50);
 
 /// Longest wait for the host's answer about a namespace: a request is waiting.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Interval at which a failure that lasts is logged.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Longest time since the host was up in which a create in a known namespace is accepted.
 const BOUND: Duration = Duration::from_secs(7 * 86_400);
@@ -80,10 +83,19 @@ impl HostNamespaces {
         let events = watcher(Api::<Namespace>::all(watching), watcher::Config::default()).default_backoff();
         let mut events = std::pin::pin!(events);
         let mut listing = Listing::default();
+        // The watch tries again each second. A host that refuses the user would fill the log.
+        let mut logged: Option<Instant> = None;
         while let Some(event) = events.next().await {
             match event {
-                Ok(event) => self.take(&mut listing, event),
-                Err(error) => tracing::warn!(%error, "cannot watch the namespaces of the host; retrying"),
+                Ok(event) => {
+                    logged = logged.filter(|_| !matches!(event, Event::InitDone));
+                    self.take(&mut listing, event);
+                }
+                Err(error) if logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) => {
+                    logged = Some(Instant::now());
+                    tracing::warn!(%error, "cannot watch the namespaces of the host; retrying");
+                }
+                Err(_) => {}
             }
         }
     }

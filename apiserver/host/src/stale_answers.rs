@@ -94,15 +94,6 @@ impl StaleAnswers {
 
 #[async_trait]
 impl Authorizer for StaleAnswers {
-    async fn authorize(&self, attributes: &Attributes) -> Decision {
-        self.judge(attributes).await.decision
-    }
-
-    async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
-        let verdict = self.judge(attributes).await;
-        (verdict.decision, verdict.reason)
-    }
-
     async fn judge(&self, attributes: &Attributes) -> Verdict {
         match Question::of_read(attributes) {
             Some(question) => self.judge_read(attributes, question).await,

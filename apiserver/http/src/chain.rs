@@ -1,8 +1,8 @@
 //! Filter chain: the filters that every request passes, in execution order.
 //!
 //! ```text
-//! audit id → request info → refuse at shutdown → check the origin → authenticate → impersonate → authorize
-//!   → queue → refuse without storage → refuse in a provisional namespace → read body → deadline → handler → compress
+//! audit id → request info → refuse at shutdown → check the origin → authenticate → check access rules → impersonate
+//!   → authorize → queue → refuse without storage → refuse in a provisional namespace → read body → deadline → handler → compress
 //!   → metrics, audit log
 //! ```
 //!
@@ -27,7 +27,7 @@ use crate::filters::impersonation::Acting;
 use crate::filters::limits::Admission;
 use crate::filters::{
     admission as admission_filter, audit_id, authentication, authorization, availability, cross_origin,
-    impersonation, limits, provisional,
+    impersonation, limits, provisional, token_limits,
 };
 use crate::handlers::execution::{self, Served};
 use crate::lifecycle::random_fraction;
@@ -241,6 +241,7 @@ where
     if scope.records_bodies() {
         scope.set_resource(info.resource().and_then(|path| find(server, path)));
     }
+    check_limits(scope, (&info, &query), &user)?;
     let of_errors = OfErrors::new(&head.headers, &query);
     let acting = impersonation::act_as(server, &mut head.headers, (&info, &query), user, proxied).await;
     let Acting { user, constraint } = match acting {
@@ -316,6 +317,16 @@ fn note_stale_identity(scope: &mut RequestScope, user: &User) {
         scope.annotate(BTreeMap::from([(IDENTITY_STALE.to_owned(), age.to_owned())]));
     }
     scope.warn(format!("Keystone does not answer; the user is known by its answer of {age} s ago"));
+}
+
+/// Checks that the user's token is for this request, and notes a refusal for the audit log.
+fn check_limits(
+    scope: &mut RequestScope,
+    (info, query): (&RequestInfo, &Query),
+    user: &Arc<User>,
+) -> ApiResult<()> {
+    let checked = token_limits::check(info, query, user);
+    checked.inspect_err(|_| scope.decided(Some("forbid"), token_limits::NO_RULE))
 }
 
 /// Runs authorization as a step of the request's span.

@@ -31,7 +31,7 @@ pub use in_process::InProcess;
 pub use known_host::KnownHost;
 pub use observe::audit::{
     AuditBackend, AuditChain, AuditFile, AuditLog, ChainKey, ChainLink, ChainedLine, CheckpointSink, Level,
-    Policy, QueueRoom, RoomPart, Stage,
+    Policy, QueueRoom, RoomPart, Stage, is_flushed,
 };
 pub use request::connection::Connection;
 pub use request::request_info::{RequestInfo, Subject};

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use apiserver_access::{
     Attributes, Authorizer, CertificatePools, Chain, Decision, LocalPolicy, PeerCertificate, Realm,
-    ReloadablePools, Revocations, User,
+    ReloadablePools, Revocations, User, Verdict,
 };
 use apiserver_http::{Connection, KnownHost, ResponseBody, Settings};
 use bytes::Bytes;
@@ -131,8 +131,8 @@ struct Always(Arc<Mutex<Decision>>);
 
 #[async_trait::async_trait]
 impl Authorizer for Always {
-    async fn authorize(&self, _: &Attributes) -> Decision {
-        self.0.lock().unwrap().clone()
+    async fn judge(&self, _: &Attributes) -> Verdict {
+        Verdict::of(self.0.lock().unwrap().clone(), self.name())
     }
 }
 

@@ -8,7 +8,7 @@ mod server;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use apiserver_access::{Attributes, Authorizer, Decision, User};
+use apiserver_access::{Attributes, Authorizer, Decision, User, Verdict};
 use apiserver_http::{AuditFile, AuditLog, Check, Connection, Settings};
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::store::NamespaceSource;
@@ -27,8 +27,8 @@ struct AllowAll;
 
 #[async_trait]
 impl Authorizer for AllowAll {
-    async fn authorize(&self, _: &Attributes) -> Decision {
-        Decision::Allow
+    async fn judge(&self, _: &Attributes) -> Verdict {
+        Verdict::of(Decision::Allow, self.name())
     }
 }
 
@@ -54,11 +54,11 @@ struct SilentAboutAlice;
 
 #[async_trait]
 impl Authorizer for SilentAboutAlice {
-    async fn authorize(&self, attributes: &Attributes) -> Decision {
+    async fn judge(&self, attributes: &Attributes) -> Verdict {
         if attributes.user.name == "alice" {
             std::future::pending::<()>().await;
         }
-        Decision::Allow
+        Verdict::of(Decision::Allow, self.name())
     }
 }
 

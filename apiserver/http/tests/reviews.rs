@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apiserver_access::{
-    Attributes, Authorizer, Chain, Decision, IDENTITY_STALE, LocalPolicy, Realm, User, Verdict,
+    AccessRule, AccessRules, Attributes, Authorizer, Chain, Decision, IDENTITY_STALE, LocalPolicy, Realm,
+    TokenLimits, User, Verdict,
 };
 use apiserver_http::{AuditFile, AuditLog, Settings};
 use serde_json::{Value, json};
@@ -265,8 +266,9 @@ struct Selectors;
 
 #[async_trait::async_trait]
 impl Authorizer for Selectors {
-    async fn authorize(&self, attributes: &Attributes) -> Decision {
-        Decision::NoOpinion(format!("{}|{}", attributes.field_selector, attributes.label_selector))
+    async fn judge(&self, attributes: &Attributes) -> Verdict {
+        let why = format!("{}|{}", attributes.field_selector, attributes.label_selector);
+        Verdict::of(Decision::NoOpinion(why), self.name())
     }
 }
 
@@ -306,15 +308,11 @@ struct Copied;
 
 #[async_trait::async_trait]
 impl Authorizer for Copied {
-    async fn authorize(&self, attributes: &Attributes) -> Decision {
-        self.judge(attributes).await.decision
-    }
-
     async fn judge(&self, attributes: &Attributes) -> Verdict {
         let is_read = attributes.verb == "get";
         let decision = if is_read { Decision::Allow } else { Decision::NoOpinion(String::new()) };
         let age = Some(Duration::from_secs(75));
-        Verdict { age, ..Verdict::new((decision, String::new()), "HostMirror") }
+        Verdict { age, ..Verdict::of(decision, "HostMirror") }
     }
 }
 
@@ -405,4 +403,51 @@ async fn a_user_who_is_known_by_an_earlier_answer_of_keystone_gets_a_warning() {
         events.iter().find(is_end).unwrap()["annotations"][IDENTITY_STALE].clone()
     };
     assert_eq!((age_of("demo"), age_of("other")), (json!("75"), Value::Null));
+}
+
+#[tokio::test]
+async fn ia_52_a_token_with_access_rules_is_for_their_requests_alone_whatever_its_user_may() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("audit.log");
+    let audit = AuditLog::to_file(AuditFile::open(&file, 1_000_000, 1).unwrap(), Vec::new()).unwrap();
+    let settings = Settings { audit: Some(audit.clone()), ..Settings::default() };
+    let server = Server::start_with(Setup { settings, ..Setup::default() }).await;
+    let path = "/apis/*/v1/namespaces/{name}/gadgets".to_owned();
+    let rule = AccessRule { method: "GET".to_owned(), path };
+    let requests = Some(AccessRules::new("container-infra", vec![rule]));
+    let limits = Some(Arc::new(TokenLimits { requests, certificate: None }));
+    let user = User::authenticated("demo", ["system:masters".to_owned()]);
+    let limited = server.as_user(User { limits, ..user });
+    let gadgets = "/apis/toys.example.com/v1/namespaces/default/gadgets";
+    let watch = format!("{gadgets}?watch=true&timeoutSeconds=1");
+    for (method, path, expected) in [
+        ("GET", gadgets, 200),
+        ("GET", watch.as_str(), 200),
+        ("POST", gadgets, 403),
+        ("DELETE", gadgets, 403),
+        ("GET", "/apis/toys.example.com/v1/gadgets", 403),
+        ("GET", "/apis/toys.example.com/v1/namespaces/default/swarms", 403),
+        ("GET", "/apis", 403),
+        ("GET", "/readyz", 403),
+        ("POST", SELF, 403),
+    ] {
+        let answer = limited.request(method, path, &[], "").await;
+        assert_eq!(answer.status(), expected, "{method} {path}");
+    }
+    // A user who is impersonated has no token. That of the request counts.
+    let (code, answer) = limited.send("GET", "/apis", &[("impersonate-user", "bob")], "").await;
+    let message = answer["message"].as_str().unwrap();
+    assert!(code == 403 && message.contains("no access rule of its application credential"), "{answer}");
+    assert!(message.starts_with("forbidden: User \"demo\" cannot get path \"/apis\": "), "{answer}");
+    let (_, answer) = limited.send("GET", "/apis/toys.example.com/v1/gadgets", &[], "").await;
+    let details = json!({"group": "toys.example.com", "kind": "gadgets"});
+    assert_eq!((&answer["reason"], &answer["details"]), (&json!("Forbidden"), &details), "{answer}");
+    audit.flush();
+    let events = std::fs::read_to_string(&file).unwrap();
+    let events: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let refused = events.iter().find(|event| event["requestURI"] == "/readyz").unwrap();
+    let annotations = &refused["annotations"];
+    assert_eq!(annotations["authorization.k8s.io/decision"], "forbid", "{refused}");
+    let reason = "no access rule of the token allows the request";
+    assert_eq!(annotations["authorization.k8s.io/reason"], reason, "{refused}");
 }

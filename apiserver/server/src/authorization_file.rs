@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use apiserver_access::{Answers, Attributes, Authorizer, Chain, Decision, Rules, User, Verdict};
+use apiserver_access::{Answers, Attributes, Authorizer, Chain, Rules, User, Verdict};
 use apiserver_host::{AuthorizationConfiguration, AuthorizerKind, WebhookAuthorizer};
 use apiserver_http::Check;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
@@ -94,14 +94,6 @@ pub(crate) struct ReloadableChain(Arc<ArcSwap<Chain>>);
 
 #[async_trait]
 impl Authorizer for ReloadableChain {
-    async fn authorize(&self, attributes: &Attributes) -> Decision {
-        self.0.load_full().authorize(attributes).await
-    }
-
-    async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
-        self.0.load_full().explain(attributes).await
-    }
-
     async fn judge(&self, attributes: &Attributes) -> Verdict {
         self.0.load_full().judge(attributes).await
     }
@@ -185,7 +177,7 @@ impl AuthorizationFile {
 
 #[cfg(test)]
 mod tests {
-    use apiserver_access::LocalPolicy;
+    use apiserver_access::{Decision, LocalPolicy};
 
     use super::*;
 
@@ -194,8 +186,8 @@ mod tests {
 
     #[async_trait]
     impl Authorizer for Always {
-        async fn authorize(&self, _: &Attributes) -> Decision {
-            self.0.clone()
+        async fn judge(&self, _: &Attributes) -> Verdict {
+            Verdict::of(self.0.clone(), self.name())
         }
     }
 
@@ -205,8 +197,8 @@ mod tests {
 
     #[async_trait]
     impl Authorizer for Named {
-        async fn authorize(&self, _: &Attributes) -> Decision {
-            Decision::NoOpinion(self.0.to_owned())
+        async fn judge(&self, _: &Attributes) -> Verdict {
+            Verdict::of(Decision::NoOpinion(self.0.to_owned()), self.name())
         }
 
         fn name(&self) -> &str {

@@ -1,12 +1,14 @@
 //! Connection to the host cluster, if one is configured.
 
-use std::pin::pin;
+mod follow;
+mod start;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
-use apiserver_access::{Authenticator, Authorizer, HostCertificates, OfRealm, Realm, TokenSource};
+use apiserver_access::{Authorizer, HostCertificates, OfRealm, Realm, TokenSource};
 use apiserver_host::{
     Audiences, Cautious, FrontProxy, HostAuthorizer, HostConnection, HostHealth, HostMetrics, HostNamespaces,
     HostPin, HostSecrets, HostState, HostTokens, HostUserCertificates, MirroredAuthorizer, Prober,
@@ -15,9 +17,8 @@ use apiserver_host::{
 use apiserver_http::KnownHost;
 use apiserver_machinery::quota::QuotaSource;
 use apiserver_machinery::resource::Registry as ObjectKinds;
-use apiserver_machinery::store::{NamespaceSource, ObjectStore};
+use apiserver_machinery::store::NamespaceSource;
 use apiserver_registry::{HostStatusSource, with_host_status};
-use futures::StreamExt;
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 
@@ -26,16 +27,6 @@ use crate::host_admission::HostAdmission;
 use crate::host_copies::{HostCopies, Originals, StoredSecrets};
 use crate::host_mirror::Mirroring;
 use crate::host_status::HostObserver;
-use crate::pki;
-
-/// Longest wait for the host at the start. The direct endpoint does not need the host.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// The same, if the front proxy is known from a copy.
-const SHORT_PATIENCE: Duration = Duration::from_millis(500);
-
-/// Pause before the copies are read again, if the store did not answer.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// Connection to the host cluster, with the configuration of its front proxy.
 pub(crate) struct Host {
@@ -68,27 +59,6 @@ struct NamesUsers(HostHealth);
 impl KnownHost for NamesUsers {
     fn is_known(&self) -> bool {
         self.0.state() != HostState::Other
-    }
-}
-
-/// Reads the front proxy of the host. If it cannot be read, no client is a front proxy until it can: a host that starts
-/// may refuse everybody, and the direct endpoint does not need the host.
-async fn front_proxy(client: &kube::Client) -> Result<FrontProxy, String> {
-    let found = apiserver_host::front_proxy(client).await;
-    let found = found.map_err(|error| format!("{:#}", anyhow::Error::new(error)))?;
-    match pki::certificates(&found.ca, "the host's front-proxy CA") {
-        Ok(_) => Ok(found),
-        Err(error) => Err(format!("{error:#}")),
-    }
-}
-
-/// Reads copies, until the store answers.
-async fn patiently<T, F: Future<Output = anyhow::Result<T>>>(read: impl Fn() -> F) -> T {
-    loop {
-        match read().await {
-            Ok(read) => return read,
-            Err(_) => tokio::time::sleep(PAUSE).await,
-        }
     }
 }
 
@@ -139,92 +109,6 @@ impl Host {
         };
         host.begin().await;
         Ok(Some(host))
-    }
-
-    /// Reads the copies of an earlier process, and then the host itself, as far as both answer in time.
-    async fn begin(&self) {
-        let restored = tokio::time::timeout(PATIENCE, self.restore()).await;
-        if let Ok(Some(proxy)) = restored {
-            self.proxy.send_replace(proxy);
-        }
-        let is_known = !self.proxy.borrow().ca.is_empty();
-        let patience = if is_known { SHORT_PATIENCE } else { PATIENCE };
-        let client = self.connection.client();
-        let asking = async {
-            self.prober.pass().await;
-            front_proxy(&client).await
-        };
-        let why = match tokio::time::timeout(patience, asking).await {
-            Ok(Ok(proxy)) => {
-                self.proxy.send_replace(proxy);
-                return;
-            }
-            Ok(Err(why)) => why,
-            Err(_) => "no answer in time".to_owned(),
-        };
-        if is_known {
-            tracing::warn!(why, "the host cluster does not answer; the copies of its data are used");
-        } else {
-            tracing::warn!(
-                why,
-                "the front proxy of the host cluster is unknown; the direct endpoint is served, and requests through the host get 401 until it is known"
-            );
-        }
-    }
-
-    /// Applies the copies of an earlier process, once the store answers. Returns the front proxy, if a copy of it is
-    /// usable.
-    async fn restore(&self) -> Option<FrontProxy> {
-        let restored = patiently(|| self.copies.restore()).await;
-        if restored.is_replaced {
-            tracing::warn!(
-                pinned = restored.uid,
-                accepted = self.pin.accepted(),
-                "host.acceptNewIdentity names another host cluster than the known one; the copies of the known one are not used"
-            );
-        }
-        if let Some(mirror) = &self.mirror {
-            mirror.restore(patiently(|| self.copies.restore_mirror()).await);
-        }
-        if let Some(admission) = &self.admission {
-            patiently(|| self.copies.restore_admission())
-                .await
-                .into_iter()
-                .for_each(|restored| admission.restore(restored));
-        }
-        self.is_restored.store(true, Ordering::Release);
-        if let Some(uid) = restored.uid {
-            self.pin.restore(uid);
-        }
-        if let Some(version) = restored.version {
-            self.pin.restore_version(version);
-        }
-        if let Some(contact) = restored.contact {
-            self.connection.health().restore_contact(contact);
-        }
-        self.namespaces.restore(restored.namespaces);
-        restored.proxy.filter(|proxy| {
-            let usable = pki::valid_certificates(&proxy.ca, "the copy of the host's front-proxy CA");
-            usable.inspect_err(|error| tracing::warn!("{error:#}; it is not used")).is_ok()
-        })
-    }
-
-    /// Applies the copies if the store did not answer at the start. What the host has said since stays.
-    async fn restore_later(&self, authenticator: &Authenticator) {
-        if self.is_restored.load(Ordering::Acquire) {
-            return;
-        }
-        if let Some(proxy) = self.restore().await
-            && self.proxy.borrow().ca.is_empty()
-        {
-            self.apply(proxy, authenticator);
-        }
-    }
-
-    fn apply(&self, proxy: FrontProxy, authenticator: &Authenticator) {
-        // They are believed with the new CA, which follows.
-        authenticator.remove_headers(proxy.headers.clone());
-        self.proxy.send_replace(proxy);
     }
 
     /// Returns the copies of the host's data.
@@ -346,65 +230,5 @@ impl Host {
     /// Returns the source of the host's namespaces.
     pub(crate) fn namespaces(&self) -> Arc<dyn NamespaceSource> {
         Arc::new(self.namespaces.clone())
-    }
-
-    /// Follows the kubeconfig, and the health, the namespaces and the front proxy of the host cluster. Compares the
-    /// namespaces with those of the objects. Never returns.
-    pub(crate) async fn follow(
-        self: Arc<Self>,
-        authenticator: Arc<Authenticator>,
-        objects: Arc<ObjectStore>,
-    ) {
-        let health = self.connection.health();
-        tokio::join!(
-            self.connection.follow(),
-            self.prober.run(),
-            self.restore_later(&authenticator),
-            self.namespaces.clone().follow(self.connection.watching()),
-            health.while_reachable(|| self.follow_proxy(&authenticator)),
-            self.follow_mirror(),
-            self.follow_admission(),
-            self.observer.follow(),
-            self.observer.gone().follow(&health, &self.namespaces, &objects),
-        );
-    }
-
-    /// Follows the permissions of the host, if they are mirrored.
-    async fn follow_mirror(&self) {
-        if let Some(mirror) = &self.mirror {
-            mirror.follow().await;
-        }
-    }
-
-    /// Follows the admission configurations of the host, if they apply.
-    async fn follow_admission(&self) {
-        if let Some(admission) = &self.admission {
-            admission.follow().await;
-        }
-    }
-
-    /// Follows the front-proxy configuration, until the host is cut off. If it does not respond, or returns an invalid CA,
-    /// the last configuration stays in force.
-    async fn follow_proxy(&self, authenticator: &Authenticator) {
-        let mut configurations = pin!(apiserver_host::front_proxies(self.connection.watching()));
-        while let Some(found) = configurations.next().await {
-            let found = match found {
-                Ok(found) if found == *self.proxy.borrow() => continue,
-                Ok(found) => found,
-                Err(error) => {
-                    let error = anyhow::Error::new(error);
-                    tracing::warn!(
-                        "cannot read the host's front-proxy configuration; the last one stays in force: {error:#}"
-                    );
-                    continue;
-                }
-            };
-            if let Err(error) = pki::certificates(&found.ca, "the host's new front-proxy CA") {
-                tracing::error!("{error:#}; the last one stays in force");
-                continue;
-            }
-            tracing::info!("the host's front proxy changed; all requests are verified against its new CA");
-            self.apply(found, authenticator);
-        }
     }
 }

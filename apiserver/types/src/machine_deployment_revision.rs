@@ -8,6 +8,17 @@ use crate::object::{kind, wire};
 use crate::schema::{object, structural};
 use crate::shared::{AnyObject, Time};
 
+/// Annotation with the reason of the last change, which the history keeps. kubectl's name.
+pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
+
+/// Annotation with the user who changed the object by a verb such as `rollback`.
+pub const CHANGED_BY: &str = "capstan.dev/changed-by";
+
+/// Annotation with the time of the last verb, in RFC 3339 with whole seconds. With it, the field manager of the verbs
+/// changes a field at each verb. Otherwise the managed fields would keep the time of an earlier verb with the same user
+/// and the same reason.
+pub const CHANGED_AT: &str = "capstan.dev/changed-at";
+
 const COLUMNS: &[Column] = &[
     column("Deployment", "string", ".spec.deploymentName", "MachineDeployment of the revision."),
     column(

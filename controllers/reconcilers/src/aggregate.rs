@@ -99,6 +99,12 @@ pub(crate) fn one_line(text: &str) -> String {
     text.replace('\n', " ")
 }
 
+/// Returns the points of a text in one line, without their marks and separated by semicolons, for another text that quotes
+/// it.
+pub(crate) fn points_in_one_line(text: &str) -> String {
+    text.lines().map(|line| line.trim().trim_start_matches("* ")).collect::<Vec<_>>().join("; ")
+}
+
 /// Returns the plural of a kind.
 pub(crate) fn plural(kind: &str, count: usize) -> String {
     if count == 1 { kind.to_owned() } else { format!("{kind}s") }

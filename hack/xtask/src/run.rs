@@ -82,6 +82,27 @@ pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// Reports whether this is a run of CI.
+pub(crate) fn in_ci() -> bool {
+    std::env::var_os("CI").is_some_and(|value| value == "true")
+}
+
+/// Skips a check that this machine cannot run.
+///
+/// # Errors
+/// In CI, a check that cannot run counts as failed.
+pub(crate) fn skip(check: &str, why: anyhow::Error) -> anyhow::Result<()> {
+    skip_unless(in_ci(), check, why)
+}
+
+fn skip_unless(in_ci: bool, check: &str, why: anyhow::Error) -> anyhow::Result<()> {
+    if in_ci {
+        return Err(why.context(format!("{check} cannot run, and CI skips none")));
+    }
+    eprintln!("skipped {check}: {why:#}");
+    Ok(())
+}
+
 /// Reports whether a program is in a directory of PATH.
 pub(crate) fn is_there(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -95,4 +116,19 @@ fn name(command: &Command) -> String {
 fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::skip_unless;
+
+    #[test]
+    fn a_check_that_cannot_run_is_skipped_and_fails_in_ci() {
+        let skip = |in_ci| skip_unless(in_ci, "lintian", anyhow!("missing: lintian"));
+        assert!(skip(false).is_ok());
+        let error = format!("{:#}", skip(true).unwrap_err());
+        assert_eq!(error, "lintian cannot run, and CI skips none: missing: lintian");
+    }
 }

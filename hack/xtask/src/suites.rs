@@ -60,8 +60,7 @@ impl Suites {
         let directory = kept()?;
         std::fs::create_dir_all(&directory)?;
         std::fs::write(directory.join(self.command), &table)?;
-        let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-        if over.is_empty() || !in_ci { Ok(()) } else { bail!("over budget: {}", over.join("; ")) }
+        if over.is_empty() || !run::in_ci() { Ok(()) } else { bail!("over budget: {}", over.join("; ")) }
     }
 
     fn table(&self, budgets: &BTreeMap<String, f64>) -> (String, Vec<String>) {

@@ -53,15 +53,6 @@ impl RbacAuthorizer {
 
 #[async_trait]
 impl Authorizer for RbacAuthorizer {
-    async fn authorize(&self, attributes: &Attributes) -> Decision {
-        self.explain(attributes).await.0
-    }
-
-    async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
-        let verdict = self.judge(attributes).await;
-        (verdict.decision, verdict.reason)
-    }
-
     async fn judge(&self, attributes: &Attributes) -> Verdict {
         // Bindings give nothing to the server's own identities: their permissions are constant.
         if attributes.user.controller_identity().is_some() {
@@ -160,7 +151,7 @@ mod tests {
             let answers = block(authorizer.answers(&attributes(verb)));
             let [answer] = answers.each.as_slice() else { panic!("{answers:?}") };
             assert_eq!((&answer.authorizer, &answers.verdict), (&verdict.authorizer, &verdict));
-            assert_eq!(block(authorizer.explain(&attributes(verb))), (verdict.decision, verdict.reason));
+            assert_eq!(block(authorizer.authorize(&attributes(verb))), verdict.decision);
         }
     }
 

@@ -42,5 +42,6 @@ fn resource(group: &str, version: &str, kind: &str) -> Resource {
         schema: KindSchema::new(apiserver_machinery::metadata::RULES, move || open_api.clone()),
         strategy: Arc::new(Plain),
         verbs: Vec::new(),
+        preview: None,
     }
 }

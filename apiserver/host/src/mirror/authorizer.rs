@@ -35,15 +35,6 @@ impl MirroredAuthorizer {
 
 #[async_trait]
 impl Authorizer for MirroredAuthorizer {
-    async fn authorize(&self, attributes: &Attributes) -> Decision {
-        self.judge(attributes).await.decision
-    }
-
-    async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
-        let verdict = self.judge(attributes).await;
-        (verdict.decision, verdict.reason)
-    }
-
     async fn judge(&self, attributes: &Attributes) -> Verdict {
         // No request waits for a host that is down.
         if self.decides && self.mirror.0.health.state().is_cut_off() {
@@ -90,15 +81,6 @@ pub struct Cautious(pub Arc<dyn Authorizer>);
 
 #[async_trait]
 impl Authorizer for Cautious {
-    async fn authorize(&self, attributes: &Attributes) -> Decision {
-        self.judge(attributes).await.decision
-    }
-
-    async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
-        let verdict = self.judge(attributes).await;
-        (verdict.decision, verdict.reason)
-    }
-
     async fn judge(&self, attributes: &Attributes) -> Verdict {
         if is_uncertain(attributes) {
             let text = "the host cluster does not answer whether the pod of this token still exists; try again later";

@@ -232,8 +232,8 @@ async fn a_token_that_is_not_verified_in_full_gets_no_credentials() {
     struct AllowAll;
     #[async_trait::async_trait]
     impl Authorizer for AllowAll {
-        async fn authorize(&self, _: &Attributes) -> Decision {
-            Decision::Allow
+        async fn judge(&self, _: &Attributes) -> Verdict {
+            Verdict::of(Decision::Allow, self.name())
         }
     }
     let authorizer = Cautious(Arc::new(AllowAll));

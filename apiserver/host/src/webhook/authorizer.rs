@@ -1,12 +1,12 @@
 //! Authorizer that sends SubjectAccessReviews to a webhook.
 
-use apiserver_access::{Answers, Attributes, Authorizer, Decision, InFlight, Overloaded};
+use apiserver_access::{Answers, Attributes, Authorizer, Decision, InFlight, Overloaded, Verdict};
 use async_trait::async_trait;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 
 use super::client::WebhookClient;
 use super::conditions::Matched;
-use super::config::WebhookSettings;
+use super::settings::WebhookSettings;
 use crate::authorizer::{LONGEST, decided, size, spec};
 use crate::connection::ConnectError;
 use crate::retry;
@@ -83,15 +83,8 @@ impl WebhookAuthorizer {
             if self.settings.denies_on_failure { Decision::Deny(text) } else { Decision::Error(text) };
         (decision, String::new())
     }
-}
 
-#[async_trait]
-impl Authorizer for WebhookAuthorizer {
-    async fn authorize(&self, attributes: &Attributes) -> Decision {
-        self.explain(attributes).await.0
-    }
-
-    async fn explain(&self, attributes: &Attributes) -> (Decision, String) {
+    async fn decide(&self, attributes: &Attributes) -> (Decision, String) {
         // The server's own identities are not known outside of it.
         if attributes.user.is_internal() {
             return (Decision::NoOpinion(String::new()), String::new());
@@ -118,6 +111,13 @@ impl Authorizer for WebhookAuthorizer {
             // Failures are not cached: the next request asks again.
             Err(why) => self.failed(&why),
         }
+    }
+}
+
+#[async_trait]
+impl Authorizer for WebhookAuthorizer {
+    async fn judge(&self, attributes: &Attributes) -> Verdict {
+        Verdict::new(self.decide(attributes).await, self.name())
     }
 
     async fn answers(&self, attributes: &Attributes) -> Answers {

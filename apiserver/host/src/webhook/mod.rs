@@ -4,6 +4,7 @@ mod authorizer;
 mod client;
 mod conditions;
 mod config;
+mod settings;
 #[cfg(test)]
 mod tests;
 mod tokens;
@@ -11,5 +12,6 @@ mod tokens;
 mod tokens_tests;
 
 pub use authorizer::WebhookAuthorizer;
-pub use config::{AuthorizationConfiguration, AuthorizerKind, InvalidAuthorization, WebhookSettings};
+pub use config::{AuthorizationConfiguration, AuthorizerKind, InvalidAuthorization};
+pub use settings::WebhookSettings;
 pub use tokens::{TokenWebhookError, TokenWebhookSettings, WebhookTokens};

@@ -115,13 +115,18 @@ async fn decide(authorizer: &Arc<dyn Authorizer>, attributes: &Attributes) -> De
             };
         }
     };
-    let text = attributes.refusal(&reason);
-    let error = if attributes.is_resource() {
+    let error = refusal(attributes, &reason);
+    Decided { word: Some("forbid"), counted, reason, result: Err(error), authorizer, age }
+}
+
+/// Returns the refusal of a request.
+pub(super) fn refusal(attributes: &Attributes, reason: &str) -> ApiError {
+    let text = attributes.refusal(reason);
+    if attributes.is_resource() {
         ApiError::forbidden(&attributes.group, &attributes.resource, &attributes.name, &text).denial()
     } else {
         ApiError::forbidden_path(&text)
-    };
-    Decided { word: Some("forbid"), counted, reason, result: Err(error), authorizer, age }
+    }
 }
 
 /// Completes when a machine may not open its watch any more: its Machine is gone, or the object belongs to another one. Until
@@ -229,14 +234,13 @@ impl Permissions for UserPermissions {
             name: question.name,
             ..Attributes::default()
         };
-        match self.authorizer.explain(&attributes).await {
-            (Decision::Allow, reason) => AuthorizationAnswer { allowed: true, reason, error: String::new() },
-            (Decision::Deny(reason) | Decision::NoOpinion(reason), _) => {
+        let Verdict { decision, reason, .. } = self.authorizer.judge(&attributes).await;
+        match decision {
+            Decision::Allow => AuthorizationAnswer { allowed: true, reason, error: String::new() },
+            Decision::Deny(reason) | Decision::NoOpinion(reason) => {
                 AuthorizationAnswer { allowed: false, reason, error: String::new() }
             }
-            (Decision::Error(error), _) => {
-                AuthorizationAnswer { allowed: false, reason: String::new(), error }
-            }
+            Decision::Error(error) => AuthorizationAnswer { allowed: false, reason: String::new(), error },
         }
     }
 
@@ -250,6 +254,11 @@ impl Permissions for UserPermissions {
 
     fn requires_secret_read(&self) -> bool {
         self.requires_secret_read
+    }
+
+    fn may_send(&self, method: &str, path: &str) -> bool {
+        let rules = self.user.limits.as_ref().and_then(|limits| limits.requests.as_ref());
+        rules.is_none_or(|rules| rules.allow(method, path))
     }
 
     fn caller(&self) -> Caller {
@@ -313,6 +322,8 @@ pub(super) fn attributes(info: &RequestInfo, query: &Query, user: &Arc<User>) ->
 
 #[cfg(test)]
 mod tests {
+    use apiserver_access::{AccessRule, AccessRules, TokenLimits};
+
     use super::*;
 
     /// Authorizer with one verdict about all requests.
@@ -321,10 +332,6 @@ mod tests {
 
     #[async_trait]
     impl Authorizer for Always {
-        async fn authorize(&self, _: &Attributes) -> Decision {
-            self.0.decision.clone()
-        }
-
         async fn judge(&self, _: &Attributes) -> Verdict {
             self.0.clone()
         }
@@ -367,6 +374,24 @@ mod tests {
             assert_eq!(decided.warning().is_some(), is_warned, "{case}");
             assert_eq!(decided.result.is_ok(), word == Some("allow"), "{case}");
         }
+    }
+
+    #[test]
+    fn ia_52_other_parts_can_ask_which_requests_the_token_is_for() {
+        let may_send = |requests: Option<AccessRules>| {
+            let limits = Some(Arc::new(TokenLimits { requests, certificate: None }));
+            let permissions = UserPermissions {
+                authorizer: Arc::new(Always(Verdict::of(Decision::Allow, ""))),
+                user: Arc::new(User { limits, ..User::authenticated("alice", []) }),
+                name: String::new(),
+                requires_use: false,
+                requires_secret_read: false,
+            };
+            ["PATCH", "POST"].map(|method| permissions.may_send(method, "/a/plan"))
+        };
+        let rule = AccessRule { method: "POST".to_owned(), path: "/*/plan".to_owned() };
+        assert_eq!(may_send(Some(AccessRules::new("container-infra", vec![rule]))), [false, true]);
+        assert_eq!(may_send(None), [true, true]);
     }
 
     #[test]

@@ -82,8 +82,10 @@ pub(crate) async fn act_as(
     if constraint.is_none() {
         require_all(server, &wanted, &user, proxied).await?;
     }
-    // The impersonated name is one of the same realm: a user of the host cluster never becomes one of our own CA.
-    let user = Arc::new(wanted.into_user().in_realm(user.realm.clone()));
+    // The impersonated name is one of the same realm: a user of the host cluster never becomes one of our own CA. The limits
+    // are those of the token of the request.
+    let acting = wanted.into_user().in_realm(user.realm.clone());
+    let user = Arc::new(User { limits: user.limits.clone(), ..acting });
     Ok(Acting { user, constraint })
 }
 

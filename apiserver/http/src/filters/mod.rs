@@ -9,3 +9,4 @@ pub(crate) mod cross_origin;
 pub(crate) mod impersonation;
 pub(crate) mod limits;
 pub(crate) mod provisional;
+pub(crate) mod token_limits;

@@ -85,6 +85,7 @@ impl Objects for StoredObjects {
             permissions: None,
             admission: self.admission.clone(),
             lock,
+            timeout: None,
         };
         self.store.create(self.kind(group, plural)?, namespace, object, options).await?.object.into_value()
     }
@@ -105,6 +106,7 @@ impl Objects for StoredObjects {
             permissions: None,
             admission: self.admission.clone(),
             lock: None,
+            timeout: None,
         };
         let copy = object.clone();
         let replacement = Replacement { object, again: &|| Ok(copy.clone()) };

@@ -6,10 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver_access::{Attributes, Authenticator, Authorizer, Chain, Decision, LocalPolicy, Rules, User};
+use apiserver_access::{
+    Attributes, Authenticator, Authorizer, Chain, Decision, LocalPolicy, Rules, User, Verdict,
+};
 use apiserver_http::{ApiServer, Check, Identity, InProcess, Parts, ResponseBody, Settings, Supervisor};
 use apiserver_machinery::conversion::{Conversion, ConversionError};
 use apiserver_machinery::encryption::Encryption;
+use apiserver_machinery::preview::Preview;
 use apiserver_machinery::resource::{Column, Registry, Resource, Scale};
 use apiserver_machinery::store::{NamespaceSource, ObjectStore, OwnNamespaces};
 use apiserver_machinery::strategy::{Plain, Strategy};
@@ -64,6 +67,7 @@ fn resource(group: &str, kind: &str, namespaced: bool) -> Resource {
         schema: KindSchema::new(apiserver_machinery::metadata::RULES, move || open_api.clone()),
         strategy: Arc::new(Plain),
         verbs: Vec::new(),
+        preview: None,
     }
 }
 
@@ -170,7 +174,7 @@ struct PatchAlone;
 
 #[async_trait::async_trait]
 impl Authorizer for PatchAlone {
-    async fn authorize(&self, attributes: &Attributes) -> Decision {
+    async fn judge(&self, attributes: &Attributes) -> Verdict {
         let (verb, resource) = (attributes.verb.as_str(), attributes.resource.as_str());
         let reviews_access = verb == "create" && resource.ends_with("subjectaccessreviews");
         let may = match attributes.user.name.as_str() {
@@ -179,7 +183,7 @@ impl Authorizer for PatchAlone {
             DELEGATOR => reviews_access || (verb == "create" && resource == "tokenreviews"),
             _ => false,
         };
-        if may { Decision::Allow } else { Decision::NoOpinion(String::new()) }
+        Verdict::of(if may { Decision::Allow } else { Decision::NoOpinion(String::new()) }, self.name())
     }
 
     async fn rules(&self, _: &User, _: &str) -> Rules {
@@ -204,6 +208,13 @@ impl Server {
         let mut kinds = tests_widget::resources().unwrap();
         kinds.iter_mut().for_each(|kind| kind.strategy = Arc::new(ReadsStatus));
         kinds.push(resource("", "Namespace", false));
+        Self::of(kinds).await
+    }
+
+    /// Starts a server on which changes of every kind have this preview.
+    pub(crate) async fn with_preview(preview: Arc<dyn Preview>) -> Self {
+        let mut kinds = kinds();
+        kinds.iter_mut().for_each(|kind| kind.preview = Some(Arc::clone(&preview)));
         Self::of(kinds).await
     }
 

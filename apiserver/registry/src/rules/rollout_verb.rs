@@ -6,17 +6,12 @@ use apiserver_machinery::action::{ActionCall, ActionHandler, ActionMethod, Actio
 use apiserver_machinery::object;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_schema::KindSchema;
-use apiserver_types::{Described, Descriptor, MachineOperation};
+use apiserver_types::{CHANGE_CAUSE, CHANGED_AT, CHANGED_BY, Described, Descriptor, MachineOperation};
 use async_trait::async_trait;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::schemas;
-
-/// Annotation with the reason of the last change, which the history keeps. kubectl's name.
-pub(crate) const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
-
-/// Annotation with the user who changed the object by a verb.
-pub(crate) const CHANGED_BY: &str = "capstan.dev/changed-by";
 
 /// Number of writes by others in a row before a verb fails, each between its read and its own write. Controllers write
 /// conditions of a cluster that changes several times a second, and a plan of it takes a good part of a second.
@@ -79,6 +74,16 @@ impl RolloutVerb {
         Self { request: (group, version, kind), ..verb }.shared()
     }
 
+    /// Returns the handler of a verb that can change its owner, and that answers with an object of another kind.
+    pub(crate) fn requesting<K: Described>(
+        name: &'static str,
+        body_kind: &'static str,
+        answer: Descriptor,
+        effect: impl RolloutEffect,
+    ) -> Arc<dyn ActionHandler> {
+        Self::of::<K>(name, body_kind, ActionMethod::Post, answer, effect).shared()
+    }
+
     /// Returns the handler of a verb that only reads, and that answers with an object of another kind.
     pub(crate) fn reading<K: Described>(
         name: &'static str,
@@ -130,7 +135,7 @@ impl RolloutVerb {
         }
     }
 
-    /// Stores a changed owner, with the author and the reason of the change.
+    /// Stores a changed owner, with the author, the time and the reason of the change.
     ///
     /// # Errors
     /// The errors of an update.
@@ -145,6 +150,7 @@ impl RolloutVerb {
         let annotations = &mut owner["metadata"]["annotations"];
         annotations[CHANGE_CAUSE] = json!(given.unwrap_or(default_reason));
         annotations[CHANGED_BY] = json!(call.caller.username);
+        annotations[CHANGED_AT] = json!(object::timestamp(Timestamp::now()));
         let Descriptor { group, plural, .. } = self.owner;
         call.objects.update(group, plural, call.namespace, call.name, owner, dry_run).await
     }
@@ -204,8 +210,7 @@ pub(crate) struct Restart;
 #[async_trait]
 impl RolloutEffect for Restart {
     async fn run(&self, verb: &RolloutVerb, call: &ActionCall<'_>, mut owner: Value) -> ApiResult<Value> {
-        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        owner["spec"]["rollout"]["after"] = json!(now);
+        owner["spec"]["rollout"]["after"] = json!(object::timestamp(Timestamp::now()));
         verb.store(call, owner, "restart", call.dry_run).await
     }
 }

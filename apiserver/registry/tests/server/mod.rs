@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver_access::{Attributes, Authenticator, Authorizer, Decision, User};
+use apiserver_access::{Attributes, Authenticator, Authorizer, Decision, User, Verdict};
 use apiserver_http::{ApiServer, Identity, InProcess, Parts, Settings, Supervisor};
 use apiserver_machinery::encryption::Encryption;
 use apiserver_machinery::store::{ObjectStore, OwnNamespaces};
@@ -21,10 +21,10 @@ struct Groups;
 
 #[async_trait]
 impl Authorizer for Groups {
-    async fn authorize(&self, attributes: &Attributes) -> Decision {
+    async fn judge(&self, attributes: &Attributes) -> Verdict {
         let asked = format!("{} {}/{}", attributes.verb, attributes.resource, attributes.subresource);
         let may = attributes.user.name == "admin" || attributes.user.is_in(asked.trim_end_matches('/'));
-        if may { Decision::Allow } else { Decision::NoOpinion(String::new()) }
+        Verdict::of(if may { Decision::Allow } else { Decision::NoOpinion(String::new()) }, self.name())
     }
 }
 

@@ -18,7 +18,8 @@ const POLL_INTERVAL: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct PolicyFile {
     path: PathBuf,
-    last: String,
+    /// Text in force; `None` before the first read, so that an empty file is no policy that is in force already.
+    last: Option<String>,
     log: AuditLog,
     health: ReloadHealth,
 }
@@ -30,7 +31,7 @@ impl PolicyFile {
     /// The file cannot be read or is not valid. The server then does not start.
     pub(crate) fn open(path: &Path, log: &AuditLog) -> anyhow::Result<Self> {
         let (path, log) = (path.to_owned(), log.clone());
-        let mut file = Self { path, last: String::new(), log, health: ReloadHealth::default() };
+        let mut file = Self { path, last: None, log, health: ReloadHealth::default() };
         file.reload().context("audit.policyFile")?;
         Ok(file)
     }
@@ -59,12 +60,12 @@ impl PolicyFile {
     /// Applies the file if it changed. Returns true if it did.
     fn reload(&mut self) -> anyhow::Result<bool> {
         let text = pki::read(&self.path)?;
-        if text == self.last {
+        if self.last.as_ref() == Some(&text) {
             return Ok(false);
         }
         let policy = Policy::parse(&text).map_err(|error| anyhow!("{}: {error}", self.path.display()))?;
         self.log.set_policy(policy);
-        self.last = text;
+        self.last = Some(text);
         Ok(true)
     }
 }
@@ -84,6 +85,8 @@ mod tests {
         let log = AuditLog::to_file(AuditFile::open(&log, 1000, 1).unwrap(), Vec::new()).unwrap();
         let open = || PolicyFile::open(&path, &log);
         assert!(format!("{:#}", open().unwrap_err()).contains("policy.yaml: cannot be read"));
+        std::fs::write(&path, "").unwrap();
+        assert!(open().is_err(), "an empty file is no policy");
         std::fs::write(&path, format!("{HEAD}rules: [{{level: Some}}]")).unwrap();
         let error = format!("{:#}", open().unwrap_err());
         assert!(error.contains("audit.policyFile") && error.contains("rules[0].level"), "{error}");

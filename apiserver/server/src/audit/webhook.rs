@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use apiserver_http::{AuditBackend, QueueRoom, RoomPart};
+use apiserver_http::{AuditBackend, QueueRoom, RoomPart, is_flushed};
 use reqwest::{Certificate, Client, Identity, StatusCode, redirect};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -30,9 +30,6 @@ const CALL: Duration = Duration::from_secs(30);
 
 /// Longest wait for the receiver at the end of the process.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Pause before another attempt to send a message to a full queue, at the end of the process.
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// Destination of the events.
 #[derive(Debug, Clone)]
@@ -92,19 +89,9 @@ impl Webhook {
 
     /// Waits until all queued events are sent or lost. If they are not after this time, returns the number of those that wait.
     fn unsent_after(&self, patience: Duration) -> Option<u64> {
-        let end = Instant::now() + patience;
-        let (reply, sent) = sync_channel(1);
-        let mut message = Message::Flush(reply);
-        // The queue stays full while the receiver does not answer.
-        while let Err(TrySendError::Full(full)) = self.sender.try_send(message) {
-            if Instant::now() >= end {
-                return Some(self.waiting());
-            }
-            message = full;
-            std::thread::sleep(PAUSE);
-        }
-        let left = end.saturating_duration_since(Instant::now());
-        sent.recv_timeout(left).is_err().then(|| self.waiting())
+        let is_full =
+            |reply| matches!(self.sender.try_send(Message::Flush(reply)), Err(TrySendError::Full(_)));
+        (!is_flushed(patience, is_full)).then(|| self.waiting())
     }
 
     fn waiting(&self) -> u64 {

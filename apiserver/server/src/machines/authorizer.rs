@@ -27,7 +27,14 @@ impl MachineAuthorizer {
         Self { machines: MachineObjects::new(Arc::clone(&objects)), objects, reads }
     }
 
-    async fn decide(&self, attributes: &Attributes) -> Result<Decision, String> {
+    async fn decide(&self, attributes: &Attributes) -> Decision {
+        if attributes.user.realm != Realm::Machine {
+            return Decision::NoOpinion(String::new());
+        }
+        self.decide_about_machine(attributes).await.unwrap_or_else(Decision::Error)
+    }
+
+    async fn decide_about_machine(&self, attributes: &Attributes) -> Result<Decision, String> {
         let user = &attributes.user;
         let kind = self.objects.kind_of(&attributes.group, &attributes.resource);
         let is_request = (attributes.group.as_str(), attributes.resource.as_str()) == graph::REQUESTS;
@@ -85,24 +92,17 @@ fn question<'a>(attributes: &'a Attributes, kind: &'a str) -> Question<'a> {
 
 #[async_trait]
 impl Authorizer for MachineAuthorizer {
-    async fn authorize(&self, attributes: &Attributes) -> Decision {
-        if attributes.user.realm != Realm::Machine {
-            return Decision::NoOpinion(String::new());
-        }
-        self.decide(attributes).await.unwrap_or_else(Decision::Error)
-    }
-
-    /// Counts the requests for bootstrap Secrets, which [`Authorizer::authorize`] does not.
+    /// Counts the requests for bootstrap Secrets, which [`Authorizer::answers`] does not.
     async fn judge(&self, attributes: &Attributes) -> Verdict {
-        let decision = self.authorize(attributes).await;
+        let decision = self.decide(attributes).await;
         if (attributes.group.as_str(), attributes.resource.as_str()) == graph::SECRETS {
             self.reads.count(&decision);
         }
-        Verdict::new((decision, String::new()), self.name())
+        Verdict::of(decision, self.name())
     }
 
     async fn answers(&self, attributes: &Attributes) -> Answers {
-        let verdict = Verdict::new((self.authorize(attributes).await, String::new()), self.name());
+        let verdict = Verdict::of(self.decide(attributes).await, self.name());
         let why = match attributes.user.realm {
             Realm::Machine => "it decides about objects with a namespace and about certificates",
             _ => "it decides about users of the realm machine",

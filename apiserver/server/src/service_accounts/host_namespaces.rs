@@ -1,6 +1,6 @@
 //! Service accounts of a server with a host cluster: only those of one namespace are Capstan's own.
 
-use apiserver_access::{Answers, Attributes, Authorizer, Decision, Rules, User};
+use apiserver_access::{Answers, Attributes, Authorizer, Decision, Rules, User, Verdict};
 use async_trait::async_trait;
 
 use super::SYSTEM_NAMESPACE;
@@ -15,16 +15,17 @@ pub(crate) struct HostNamespaces;
 
 #[async_trait]
 impl Authorizer for HostNamespaces {
-    async fn authorize(&self, attributes: &Attributes) -> Decision {
+    async fn judge(&self, attributes: &Attributes) -> Verdict {
         let is_account = attributes.group.is_empty() && attributes.resource == "serviceaccounts";
         let makes = is_account && MAKING.contains(&attributes.verb.as_str());
         if makes && attributes.namespace != SYSTEM_NAMESPACE {
-            return Decision::Deny(format!(
+            let why = format!(
                 "the host cluster has the service accounts of this namespace, and its tokens are accepted here; \
                  only namespace {SYSTEM_NAMESPACE} has service accounts of Capstan"
-            ));
+            );
+            return Verdict::of(Decision::Deny(why), self.name());
         }
-        Decision::NoOpinion(String::new())
+        Verdict::of(Decision::NoOpinion(String::new()), self.name())
     }
 
     async fn answers(&self, attributes: &Attributes) -> Answers {

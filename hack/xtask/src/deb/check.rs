@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 
 use super::debian;
 use crate::{prerequisites, run};
@@ -36,8 +36,7 @@ pub(super) fn run(packages: &[PathBuf]) -> anyhow::Result<()> {
 /// Runs lintian, if this machine has it or can get it. Its errors fail the check.
 fn lintian(packages: &[PathBuf]) -> anyhow::Result<()> {
     if let Err(error) = prerequisites::lintian() {
-        eprintln!("skipped lintian: {error:#}");
-        return Ok(());
+        return run::skip("lintian", error);
     }
     // The release has no Debian bug number and no mail address, and etcd is a program of Go, which links statically and has no man page.
     let suppressed = "initial-upload-closes-no-bugs,bogus-mail-host,bogus-mail-host-in-debian-changelog,statically-linked-binary";
@@ -111,7 +110,7 @@ fn units(root: &Path) -> anyhow::Result<()> {
         }
         eprintln!("ok      systemd verifies the units, and their exposure is at most {EXPOSURE} of 100");
     } else {
-        eprintln!("skipped systemd-analyze: it is not installed");
+        run::skip("systemd-analyze", anyhow!("it is not installed"))?;
     }
     dpkg(root, &["--purge", "capstan-etcd", "capstan"])?;
     for gone in ["usr/bin/capstan", "usr/lib/capstan/etcd", "etc/capstan"] {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, ensure};
 
@@ -9,6 +10,12 @@ use crate::{prerequisites, run};
 
 /// Packages beside the essential ones: those on which a package depends, and systemd.
 const INCLUDED: &str = "--include=systemd,libgcc-s1";
+
+/// Attempts to make a root: a mirror may fail for a moment.
+const ATTEMPTS: usize = 3;
+
+/// Pause before another attempt.
+const PAUSE: Duration = Duration::from_secs(10);
 
 /// Command that runs another one in the root. systemd-tmpfiles needs /proc, whose mount ends with the command.
 const ENTER: &str = "mount -t proc proc \"$0/proc\" && exec chroot \"$0\" \"$@\"";
@@ -24,16 +31,32 @@ const RIGHTS: [(&str, &str); 3] = [
 struct Root(PathBuf);
 
 impl Root {
-    /// Makes a root with the release of this machine.
-    fn bootstrap(path: PathBuf) -> anyhow::Result<Self> {
-        prerequisites::debootstrap()?;
+    /// Makes a root below a folder, with the release of this machine.
+    fn bootstrap(home: &Path) -> anyhow::Result<Self> {
         let release = std::fs::read_to_string("/etc/os-release")?;
         let name = release.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
         let name = name.context("/etc/os-release names no release")?.trim_matches('"');
-        run::output(
-            Command::new("/usr/sbin/debootstrap").args(["--variant=minbase", INCLUDED, name]).arg(&path),
-        )?;
-        Ok(Self(path))
+        let mut attempt = 1;
+        loop {
+            // Another folder each time: debootstrap does not go on in a root that is made in part.
+            let path = home.join(format!("debian-{attempt}"));
+            let mut command = Command::new("/usr/sbin/debootstrap");
+            let made = run::output(command.args(["--variant=minbase", INCLUDED, name]).arg(&path));
+            match made {
+                Ok(_) => return Ok(Self(path)),
+                Err(error) if attempt < ATTEMPTS => eprintln!("again   debootstrap: {error:#}"),
+                Err(error) => {
+                    let log = path.join("debootstrap/debootstrap.log");
+                    return Err(error.context(format!(
+                        "no root of Debian after {ATTEMPTS} attempts; debootstrap needs root, a mirror, and a folder \
+                         without nodev and noexec, and its log is {}",
+                        log.display()
+                    )));
+                }
+            }
+            attempt += 1;
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// Runs a command in the root. Returns its output.
@@ -57,15 +80,13 @@ impl Root {
     }
 }
 
-/// Installs, upgrades and purges the packages in a root below a folder, and lets its systemd verify the units.
+/// Installs, upgrades and purges the packages in a root below a folder, and lets its systemd verify the units. Without
+/// debootstrap, the check is skipped, but not in CI.
 pub(super) fn check(packages: &[PathBuf], home: &Path, units: &[&str]) -> anyhow::Result<()> {
-    let root = match Root::bootstrap(home.join("debian")) {
-        Ok(root) => root,
-        Err(error) => {
-            eprintln!("skipped the check in a root of Debian: {error:#}");
-            return Ok(());
-        }
-    };
+    if let Err(error) = prerequisites::debootstrap() {
+        return run::skip("the check in a root of Debian", error);
+    }
+    let root = Root::bootstrap(home)?;
     let mut paths = Vec::new();
     for package in packages {
         let name = package.file_name().and_then(|name| name.to_str()).context("a package has no name")?;

@@ -51,8 +51,11 @@ impl Drop for Balancer {
 
 fn probe(is_over: &AtomicBool, ready: &Mutex<Vec<SocketAddr>>, replicas: &[SocketAddr]) {
     while !is_over.load(Ordering::Relaxed) {
-        let found = replicas.iter().copied().filter(|replica| is_ready(*replica)).collect();
-        *ready.lock().unwrap_or_else(PoisonError::into_inner) = found;
+        let found: Vec<SocketAddr> = replicas.iter().copied().filter(|replica| is_ready(*replica)).collect();
+        // If no probe ends in time, the machine is busy, and the last ones count.
+        if !found.is_empty() {
+            *ready.lock().unwrap_or_else(PoisonError::into_inner) = found;
+        }
         std::thread::sleep(PERIOD);
     }
 }
@@ -71,7 +74,7 @@ fn accept(listener: &TcpListener, is_over: &AtomicBool, ready: &Mutex<Vec<Socket
             return;
         }
         let ready = ready.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // A replica that has just died refuses the connection, and the next one takes it. Without a replica the connection is
+        // A replica that has just died refuses the connection, and the next one takes it. If all refuse it, the connection is
         // closed, as a Service without endpoints refuses it.
         let mut replicas = ready.iter().cycle().skip(count % ready.len().max(1)).take(ready.len());
         let server = replicas.find_map(|replica| TcpStream::connect_timeout(replica, PATIENCE).ok());

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
 
-use crate::test::programs::Program;
+use crate::test::programs::{Program, run_selected};
 use crate::{prerequisites, run};
 
 /// Number of scenarios.
@@ -99,7 +99,7 @@ fn render(tests: &[Program], folder: &Path, versions: &str) -> anyhow::Result<()
         None => run::cargo(&["test", "--locked", "--quiet", "--package", CRATE, "--test", TEST])?,
     };
     command.env("CAPSTAN_DOCUMENTS", folder).env("CAPSTAN_DOCUMENT_VERSIONS", versions);
-    run::shown(command.stdout(std::process::Stdio::null())).context("the documents cannot be rendered")
+    run_selected(&mut command).context("the documents cannot be rendered")
 }
 
 /// Returns the documents of a kind in a folder.

@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::time::Duration;
 
+use anyhow::ensure;
+
 use crate::suites::Suites;
 
 /// Counts of all parts, and the duration of each.
@@ -23,7 +25,15 @@ impl Outcome {
         self.suites.add(part, taken);
     }
 
+    /// Prints the counts.
+    ///
+    /// # Errors
+    /// No scenario has run, or a part took longer than its budget.
     pub(super) fn finish(self) -> anyhow::Result<()> {
+        ensure!(
+            self.passed + self.skipped > 0,
+            "no scenario was run: no sentence of this part contains the text of --scenario"
+        );
         let budgets = self.suites.finish();
         writeln!(
             std::io::stdout(),

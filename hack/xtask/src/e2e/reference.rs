@@ -22,8 +22,8 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
-    /// Starts the server with an audit policy, and applies the CRDs. Then it starts the controller of quotas, which only
-    /// counts objects of the kinds that it finds.
+    /// Starts the server with an audit policy, and applies the CRDs. Then it starts the controllers of quotas and of types in
+    /// policies, which only know the kinds that they find.
     pub(crate) fn start(tools: &Tools, audit_policy: &Path) -> anyhow::Result<Self> {
         let home = std::env::temp_dir().join(format!("capstan-reference-{}", std::process::id()));
         std::fs::create_dir_all(home.join("log"))?;
@@ -73,10 +73,15 @@ fn target(certificates: &Certificates, port: u16) -> Vec<String> {
     conformance::target(&address, &file("kube-ca.crt"), &file("admin.crt"), &file("admin.key"))
 }
 
-/// Starts a kube-controller-manager that writes the status of ResourceQuotas, and does nothing else.
+/// Controllers that write values which cases compare.
+const CONTROLLERS: &str =
+    "--controllers=resourcequota-controller,validatingadmissionpolicy-status-controller";
+
+/// Starts a kube-controller-manager that writes the status of ResourceQuotas and of ValidatingAdmissionPolicies, and does
+/// nothing else.
 fn start_controllers(certificates: &Certificates, home: &Path) -> anyhow::Result<Process> {
     let mut command = Command::new(prerequisites::kubernetes("kube-controller-manager")?);
-    command.args(["--controllers=resourcequota-controller", "--leader-elect=false", "--secure-port=0"]);
+    command.args([CONTROLLERS, "--leader-elect=false", "--secure-port=0"]);
     command.arg(format!("--kubeconfig={}", certificates.path("admin.kubeconfig")));
     Process::start("kube-controller-manager", &mut command, &home.join("log/kube-controller-manager.log"))
 }

@@ -11,8 +11,8 @@ use super::{
     Arguments, CLIENT_SCENARIOS, CLOUD_PROGRAMS, CLOUD_SCENARIOS, LONG_CLOUD_SCENARIOS, Part, SCENARIOS,
     clients, guests, one, templates, tools, workflows,
 };
-use crate::prerequisites;
 use crate::test::programs;
+use crate::{prerequisites, run};
 
 pub(super) fn start_lab(outcome: &mut Outcome) -> anyhow::Result<Lab> {
     let started = Instant::now();
@@ -67,8 +67,7 @@ pub(super) fn can_have_openstack(arguments: &Arguments, outcome: &mut Outcome) -
     let Err(reason) = prerequisites::openstack() else {
         return Ok(true);
     };
-    let in_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
-    if in_ci || arguments.only.is_some() {
+    if run::in_ci() || arguments.only.is_some() {
         return Err(reason.context("cannot run scenarios in a real OpenStack"));
     }
     outcome.skipped += CLOUD_SCENARIOS.len() + CLOUD_PROGRAMS.len() + guests::COUNT;

@@ -4,8 +4,7 @@
 use anyhow::Context;
 
 use super::lab::Lab;
-use crate::run;
-use crate::test::programs::Program;
+use crate::test::programs::{Program, run_selected};
 
 /// Sentence that must hold.
 pub(super) const SENTENCE: &str =
@@ -22,5 +21,5 @@ pub(super) fn run(lab: &Lab, programs: &[Program]) -> anyhow::Result<()> {
     let mut command = program.context("the test of the templates was not built")?.command();
     command.args(["--ignored", "--nocapture", CASE]);
     command.env("CAPSTAN_HOST_KUBECONFIG", lab.certificates.path("admin.kubeconfig"));
-    run::shown(command.stdout(std::process::Stdio::null()))
+    run_selected(&mut command)
 }

@@ -67,8 +67,7 @@ pub(super) fn run(programs: &[PathBuf], output: &Path, image: &Image) -> anyhow:
 /// Lets other programs for images read the layout.
 fn tools(output: &Path, version: &str, home: &Path) -> anyhow::Result<()> {
     if let Err(error) = prerequisites::image_tools() {
-        eprintln!("skipped the check with skopeo and umoci: {error:#}");
-        return Ok(());
+        return run::skip("the check with skopeo and umoci", error);
     }
     let layout = format!("{}:{version}", output.display());
     let inspected = run::output(Command::new("skopeo").args(["inspect", &format!("oci:{layout}")]))?;

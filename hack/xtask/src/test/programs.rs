@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
+use super::passed;
 use crate::run;
 
 /// A test program of the workspace.
@@ -28,6 +29,17 @@ impl Program {
         command.current_dir(&self.directory).env("CARGO_MANIFEST_DIR", &self.directory).stdin(Stdio::null());
         command
     }
+}
+
+/// Runs the tests that the arguments of a test program select, and shows its standard error.
+///
+/// # Errors
+/// A test fails, or the arguments select none: a test that has another name now would otherwise count as passed.
+pub(crate) fn run_selected(command: &mut Command) -> anyhow::Result<()> {
+    let output = run::output(command)?;
+    let arguments: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy()).collect();
+    ensure!(passed(&output) > 0, "no test was run; the arguments were {}:\n{output}", arguments.join(" "));
+    Ok(())
 }
 
 /// The test programs, and the warnings of the compiler and of clippy about the crates of the workspace.
@@ -116,7 +128,20 @@ fn package(id: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{diagnostics, package};
+    use std::process::Command;
+
+    use super::{diagnostics, package, run_selected};
+
+    #[test]
+    fn a_filter_that_selects_no_test_is_an_error() {
+        let run = |count: usize| {
+            let line = format!("test result: ok. {count} passed; 0 failed; 0 ignored; 9 filtered out");
+            run_selected(Command::new("echo").arg(line))
+        };
+        assert!(run(1).is_ok());
+        let error = run(0).unwrap_err().to_string();
+        assert!(error.contains("no test was run"), "{error}");
+    }
 
     #[test]
     fn a_diagnostic_is_listed_once_and_their_count_is_not() {

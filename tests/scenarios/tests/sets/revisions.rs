@@ -73,6 +73,27 @@ async fn a_rollback_restores_an_earlier_template_even_if_what_it_refers_to_was_d
     assert_eq!(planned["spec"]["template"]["spec"]["infrastructureRef"]["name"], "first-r1");
 }
 
+/// The second rollback changes no field of the first one: user, reason and template are the same.
+#[tokio::test]
+async fn each_of_several_rollbacks_that_only_remove_fields_has_the_user_of_the_verb() {
+    let life = Life::start("again", SECRET).await;
+    life.until_complete(2).await;
+    // The times of changes have whole seconds.
+    let second = std::time::Duration::from_millis(1100);
+    for revision in [3, 5] {
+        tokio::time::sleep(second).await;
+        life.change(json!({"spec": {"template": {"metadata": {"labels": {"stage": "test"}}}}})).await;
+        life.until_complete(2).await;
+        tokio::time::sleep(second).await;
+        call(&life, "rollback", Some(json!({"toRevision": 1}))).await.unwrap();
+        life.until_complete(2).await;
+        let history = call(&life, "history", None).await.unwrap();
+        let newest = &history["items"][0]["spec"];
+        let found = (&newest["revision"], &newest["changedBy"]);
+        assert_eq!(found, (&json!(revision), &json!("admin")), "{newest}");
+    }
+}
+
 #[tokio::test]
 async fn a_deployment_of_a_topology_is_not_rolled_back() {
     let life = Life::start("topology", SECRET).await;

@@ -104,7 +104,6 @@ pub fn explain_access(arguments: &ExplainAccessArguments) -> Result<(), Failure>
         let Connection { client, .. } = connection.connect().await?;
         let text = explained(&client, arguments).await?;
         output::print(text.as_bytes())
-            .map_err(|error| Failure::new(ExitCode::Failed, format!("cannot write the output: {error}")))
     })
     .map_err(|failure| if arguments.output == ViewForm::Json { failure.for_programs() } else { failure })
 }

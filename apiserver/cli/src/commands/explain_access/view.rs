@@ -1,10 +1,9 @@
 //! Output of the command: the answers as JSON for programs, and as a table for people.
 
-use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::review::{Object, Question};
-use crate::output::{age, columns};
+use crate::output::{columns, span};
 
 /// Id of the form.
 const SCHEMA: &str = "capstan.dev/explain-access/v1";
@@ -74,7 +73,7 @@ pub(super) fn text(view: &Value) -> String {
     ];
     let titles = ["AUTHORIZER", "ANSWER", "AGE", "REASON"].map(str::to_owned);
     let answers = view["authorizers"].as_array().into_iter().flatten().map(|answer| {
-        let age = answer["ageSeconds"].as_i64().map_or_else(|| "-".to_owned(), duration);
+        let age = answer["ageSeconds"].as_i64().map_or_else(|| "-".to_owned(), span);
         [word(&answer["name"]), answer_text(&answer["answer"]), age, word(&answer["reason"])]
     });
     let rows: Vec<[String; 4]> = std::iter::once(titles).chain(answers).collect();
@@ -126,8 +125,4 @@ fn answer_text(answer: &Value) -> String {
 
 fn word(field: &Value) -> String {
     field.as_str().filter(|text| !text.is_empty()).unwrap_or("-").to_owned()
-}
-
-fn duration(seconds: i64) -> String {
-    Timestamp::from_second(seconds).map_or_else(|_| "-".to_owned(), |end| age(Timestamp::UNIX_EPOCH, end))
 }

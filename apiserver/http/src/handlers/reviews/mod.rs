@@ -271,6 +271,7 @@ fn subject(spec: &Value) -> Result<User, FieldError> {
         uid: Some(text(spec, "uid")).filter(|uid| !uid.is_empty()),
         groups: spec.get("groups").map(list).unwrap_or_default(),
         extra: extra.map(|(key, values)| (key.clone(), list(values))).collect(),
+        limits: None,
     })
 }
 

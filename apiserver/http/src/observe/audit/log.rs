@@ -4,13 +4,14 @@ use std::io::BufWriter;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
 use super::Stage;
 use super::chain::AuditChain;
 use super::file::AuditFile;
+use super::flush::is_flushed;
 use super::policy::Policy;
 use super::queue_room::{QueueRoom, RoomPart};
 use super::writer::{Counts, Destination, Message, Writer};
@@ -21,9 +22,6 @@ const CAPACITY: usize = 20_000;
 
 /// Longest wait for the disk at the end of the process.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Pause before another attempt to send a message to a full queue, at the end of the process.
-const PAUSE: Duration = Duration::from_millis(10);
 
 /// Destination of audit events besides the file, such as a webhook. It has a queue, so that no request waits.
 pub trait AuditBackend: Send + Sync + std::fmt::Debug + 'static {
@@ -154,19 +152,9 @@ impl AuditLog {
 
     /// Waits until all queued lines are written. If they are not after this time, returns the number of those that wait.
     fn unwritten_after(&self, patience: Duration) -> Option<u64> {
-        let end = Instant::now() + patience;
-        let (sender, written) = sync_channel(1);
-        let mut message = Message::Written(sender);
-        // The queue stays full while the disk hangs.
-        while let Err(TrySendError::Full(full)) = self.sender.try_send(message) {
-            if Instant::now() >= end {
-                return Some(self.waiting());
-            }
-            message = full;
-            std::thread::sleep(PAUSE);
-        }
-        let left = end.saturating_duration_since(Instant::now());
-        written.recv_timeout(left).is_err().then(|| self.waiting())
+        let is_full =
+            |reply| matches!(self.sender.try_send(Message::Written(reply)), Err(TrySendError::Full(_)));
+        (!is_flushed(patience, is_full)).then(|| self.waiting())
     }
 
     fn waiting(&self) -> u64 {
@@ -178,6 +166,7 @@ impl AuditLog {
 mod tests {
     use std::io::Write;
     use std::sync::mpsc::{Receiver, channel};
+    use std::time::Instant;
 
     use super::*;
 
