@@ -1,4 +1,4 @@
-//! Fields of configurations, as JSON.
+//! Fields of configurations, as JSON, and their texts.
 
 use serde_json::Value;
 
@@ -12,4 +12,13 @@ pub(crate) fn entries<'a>(value: &'a Value, field: &str) -> &'a [Value] {
 
 pub(crate) fn texts(value: &Value, field: &str) -> Vec<String> {
     entries(value, field).iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Returns the beginning of a text, of at most so many bytes.
+pub(crate) fn cut(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
 }

@@ -67,6 +67,17 @@ impl Failure {
         self
     }
 
+    /// Adds the messages of the error of a connection, and the advice if the certificate of the server is not trusted.
+    pub(crate) fn connection(self, error: &dyn std::error::Error, advice: &str) -> Self {
+        let cause = chain(error);
+        let next = is_untrusted(&cause).then_some(advice);
+        let failure = self.detail("cause", cause);
+        match next {
+            Some(next) => failure.next(next),
+            None => failure,
+        }
+    }
+
     /// Creates the failure of a request. `name` is empty for a list, and `kind` is then a plural. `namespace` is empty for an
     /// object of the cluster.
     pub(crate) fn api(verb: &str, kind: &str, namespace: &str, name: &str, error: &kube::Error) -> Self {
@@ -101,11 +112,17 @@ impl Failure {
     }
 
     fn unreachable(verb: &str, object: &str, error: &kube::Error) -> Self {
-        let is_format = matches!(error, kube::Error::SerdeError(_));
-        let code = if is_format { ExitCode::Failed } else { ExitCode::Unreachable };
-        let why = if is_format { "the answer cannot be decoded" } else { "the server cannot be reached" };
-        let next = "check the server in the kubeconfig: kubectl config view --minify";
-        Self::new(code, format!("cannot {verb} {object}: {why}")).detail("server", chain(error)).next(next)
+        let cause = chain(error);
+        let check = "check the server in the kubeconfig: kubectl config view --minify";
+        let (code, why, next) = if matches!(error, kube::Error::SerdeError(_)) {
+            (ExitCode::Failed, "the answer cannot be decoded", check)
+        } else if is_untrusted(&cause) {
+            let next = "check CA and server in the kubeconfig; after a rotation of the CA, get a new one";
+            (ExitCode::Unreachable, "the certificate of the server is not trusted", next)
+        } else {
+            (ExitCode::Unreachable, "the server cannot be reached", check)
+        };
+        Self::new(code, format!("cannot {verb} {object}: {why}")).detail("server", cause).next(next)
     }
 
     /// Returns the exit code.
@@ -127,6 +144,12 @@ impl Failure {
             None => self.code == ExitCode::Unreachable,
         }
     }
+}
+
+/// Reports whether the messages of an error say that a server has a certificate that the client does not trust: of another
+/// CA, of another name, or one that has expired.
+fn is_untrusted(messages: &str) -> bool {
+    messages.contains("invalid peer certificate")
 }
 
 /// Returns the messages of an error and its sources, without repetitions.
@@ -185,6 +208,22 @@ mod tests {
             failure.to_string(),
             "error: cannot read Cluster team/prod: it does not exist\n  server    404 not found\nnext: kubectl get clusters --all-namespaces"
         );
+    }
+
+    #[test]
+    fn a_server_with_an_unknown_certificate_is_no_server_that_does_not_answer() {
+        for (cause, expected) in [
+            ("invalid peer certificate: UnknownIssuer", "the certificate of the server is not trusted"),
+            ("Connection refused", "the server cannot be reached"),
+        ] {
+            let error = kube::Error::Service(cause.into());
+            let failure = Failure::api("read", "Cluster", "team", "prod", &error);
+            assert!(failure.to_string().contains(&format!("team/prod: {expected}")), "{failure}");
+            assert_eq!(failure.code().number(), 6, "{cause}");
+            let failure = Failure::new(ExitCode::Unreachable, "no login");
+            let text = failure.connection(&std::io::Error::other(cause), "give the CA").to_string();
+            assert_eq!(text.ends_with("next: give the CA"), cause.contains("certificate"), "{text}");
+        }
     }
 
     #[test]

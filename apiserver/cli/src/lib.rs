@@ -20,6 +20,7 @@ pub use commands::host_status::{HostStatusArguments, host_status};
 pub use commands::kubeconfig::workload_kubeconfig;
 pub use commands::login::{CertArguments, KeystoneArguments, LoginCommand, OidcArguments, login};
 pub use commands::plan::{PlanArguments, PlanCommand, plan};
+pub use commands::upgrade::{UpgradeClusterArguments, upgrade_cluster};
 pub use commands::why::{WhyArguments, why};
 pub use connect::ConnectionArguments;
 pub use error::{ExitCode, Failure};

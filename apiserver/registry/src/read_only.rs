@@ -98,5 +98,6 @@ pub(crate) fn bare(schema: Value, strategy: impl Strategy) -> Resource {
         schema: KindSchema::new(apiserver_machinery::metadata::RULES, move || schema.clone()),
         strategy: Arc::new(strategy),
         verbs: Vec::new(),
+        preview: None,
     }
 }

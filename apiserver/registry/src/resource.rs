@@ -72,6 +72,7 @@ fn resource(descriptor: &Descriptor, strategy: Arc<dyn Strategy>) -> Resource {
         schema: schema(*descriptor),
         strategy,
         verbs: Vec::new(),
+        preview: None,
     }
 }
 

@@ -241,3 +241,102 @@ async fn tm_05_every_kind_that_names_a_secret_needs_the_permission_to_read_it() 
         assert_eq!(code, 200, "{kind}: {answer}");
     }
 }
+
+const CORE: &str = "/apis/cluster.x-k8s.io/v1beta2/namespaces/ns";
+
+/// Returns API version, kind and object of each template of [`class`].
+fn templates() -> Vec<(&'static str, &'static str, Value)> {
+    let machine =
+        json!({"flavor": "f", "image": {"id": IMAGE}, "identityRef": reference("Secret", "openrc")});
+    let infrastructure = "infrastructure.cluster.x-k8s.io/v1beta1";
+    let command = || json!({"preKubeadmCommands": ["true"]});
+    let config = json!({"kubeadmConfigSpec": command()});
+    [
+        (infrastructure, "OpenStackMachineTemplate", machine),
+        (infrastructure, "OpenStackClusterTemplate", json!({"identityRef": reference("Secret", "openrc")})),
+        ("controlplane.cluster.x-k8s.io/v1beta2", "KubeadmControlPlaneTemplate", config),
+        ("bootstrap.cluster.x-k8s.io/v1beta2", "KubeadmConfigTemplate", command()),
+    ]
+    .map(|(group, kind, spec)| {
+        let object = json!({"apiVersion": group, "kind": kind, "metadata": {"name": "t"},
+            "spec": {"template": {"spec": spec}}});
+        (group, kind, object)
+    })
+    .into()
+}
+
+/// Returns a class whose variable `identity` is the name of the Secret of its workers.
+fn class() -> Value {
+    let template = |group: &str, kind: &str| json!({"templateRef": {"apiVersion": format!("{group}.cluster.x-k8s.io/v1beta2"), "kind": kind, "name": "t"}});
+    let selector = json!({"apiVersion": "infrastructure.cluster.x-k8s.io/v1beta2",
+        "kind": "OpenStackMachineTemplate",
+        "matchResources": {"machineDeploymentClass": {"names": ["w"]}}});
+    let operation = json!({"op": "replace", "path": "/spec/template/spec/identityRef/name",
+        "valueFrom": {"variable": "identity"}});
+    json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "ClusterClass", "metadata": {"name": "k"}, "spec": {
+        "infrastructure": template("infrastructure", "OpenStackClusterTemplate"),
+        "controlPlane": template("controlplane", "KubeadmControlPlaneTemplate"),
+        "workers": {"machineDeployments": [{"class": "w", "bootstrap": template("bootstrap", "KubeadmConfigTemplate"),
+            "infrastructure": template("infrastructure", "OpenStackMachineTemplate")}]},
+        "variables": [{"name": "identity", "required": false,
+            "schema": {"openAPIV3Schema": {"type": "string", "default": "of-class"}}}],
+        "patches": [{"name": "identity", "definitions": [{"selector": selector, "jsonPatches": [operation]}]}]}})
+}
+
+#[tokio::test]
+async fn tm_05_a_class_whose_patches_name_secrets_and_a_cluster_that_sets_the_name_need_the_permission() {
+    let server = Server::start_with(Settings { requires_secret_read: None, ..Settings::default() }).await;
+    for (group, kind, object) in templates() {
+        let path = format!("/apis/{group}/namespaces/ns/{}s", kind.to_lowercase());
+        let (code, answer) = server.admin("POST", &path, &object).await;
+        assert_eq!(code, 201, "{kind}: {answer}");
+    }
+    let classes = format!("{CORE}/clusterclasses");
+    let writer = ["create clusterclasses", "patch clusterclasses"];
+    let (code, answer) = server.with(&writer, "POST", &classes, &class()).await;
+    let message = answer["message"].as_str().unwrap();
+    assert!(code == 403 && message.contains("spec.patches: secrets is forbidden: "), "{answer}");
+    let reader = ["create clusterclasses", "get secrets"];
+    assert_eq!(server.with(&reader, "POST", &classes, &class()).await.0, 201);
+    let path = format!("{classes}/k");
+    let labelled = json!({"metadata": {"labels": {"a": "b"}}});
+    assert_eq!(server.with(&writer, "PATCH", &path, &labelled).await.0, 200);
+    let default = json!({"spec": {"variables": [{"name": "identity", "required": false,
+        "schema": {"openAPIV3Schema": {"type": "string", "default": "another"}}}]}});
+    assert_eq!(server.with(&writer, "PATCH", &path, &default).await.0, 403, "a default is a name, too");
+
+    let clusters = format!("{CORE}/clusters");
+    let writer = ["create clusters", "patch clusters"];
+    let topology = json!({"classRef": {"name": "k"}, "version": "v1.34.1",
+        "workers": {"machineDeployments": [{"class": "w", "name": "md-0"}]}});
+    let mut cluster = json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster",
+        "metadata": {"name": "c"}, "spec": {"topology": topology}});
+    let (code, answer) = server.with(&writer, "POST", &clusters, &cluster).await;
+    assert_eq!(code, 201, "the names are those of the class and its templates: {answer}");
+    let path = format!("{clusters}/c");
+    assert_eq!(server.with(&writer, "PATCH", &path, &labelled).await.0, 200);
+    let variables = json!([{"name": "identity", "value": "foreign"}]);
+    let named = json!({"spec": {"topology": {"variables": variables}}});
+    let (code, answer) = server.with(&writer, "PATCH", &path, &named).await;
+    let message = answer["message"].as_str().unwrap();
+    assert!(code == 403 && message.contains("spec.topology: secrets \"foreign\" is forbidden: "), "{answer}");
+    let reader = ["patch clusters", "get secrets"];
+    let (code, answer) = server.with(&reader, "PATCH", &path, &named).await;
+    assert_eq!(code, 200, "{answer}");
+    assert_eq!(server.with(&writer, "PATCH", &path, &labelled).await.0, 200, "a name that stays");
+
+    // In the older version, and for a class that does not exist yet.
+    cluster["apiVersion"] = json!("cluster.x-k8s.io/v1beta1");
+    cluster["metadata"]["name"] = json!("d");
+    let topology = json!({"class": "k", "version": "v1.34.1", "variables": variables,
+        "workers": {"machineDeployments": [{"class": "w", "name": "md-0"}]}});
+    cluster["spec"]["topology"] = topology;
+    let older = clusters.replace("v1beta2", "v1beta1");
+    let (code, answer) = server.with(&writer, "POST", &older, &cluster).await;
+    let message = answer["message"].as_str().unwrap();
+    assert!(code == 403 && message.contains("secrets \"foreign\" is forbidden: "), "{answer}");
+    cluster["spec"]["topology"]["class"] = json!("later");
+    let (code, answer) = server.with(&writer, "POST", &older, &cluster).await;
+    let message = answer["message"].as_str().unwrap();
+    assert!(code == 403 && message.contains("is not known, see identities.requireSecretRead"), "{answer}");
+}

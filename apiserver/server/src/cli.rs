@@ -39,7 +39,7 @@ pub(crate) use self::manual::{CompletionArguments, ManualArguments};
 pub(crate) use self::orphans::OrphansArguments;
 pub(crate) use self::prune::PruneNamespacesArguments;
 pub(crate) use self::serve::ServeArguments;
-pub(crate) use self::value_parsers::{duration, duration_or_none, server};
+pub(crate) use self::value_parsers::{duration, duration_or_none, external_name, server};
 
 /// Management plane for Kubernetes clusters on OpenStack: serves the Cluster API from one binary,
 /// with its own storage, endpoint and identities.
@@ -158,7 +158,7 @@ pub(crate) enum Command {
     /// Example: capstan replicas --config /etc/capstan/config.yaml
     #[command(verbatim_doc_comment)]
     Replicas(StoreArguments),
-    /// Plan an upgrade
+    /// Plan an upgrade of Capstan, or upgrade the Kubernetes of a Cluster
     #[command(subcommand)]
     Upgrade(UpgradeCommand),
     /// List client certificates
@@ -191,10 +191,10 @@ pub(crate) enum Command {
     /// resourceVersion is larger than before, and watches start again. If the command is interrupted, run
     /// it again: it continues. No server serves a store that was restored in part.
     ///
-    /// Example: capstan restore prod.capstan-backup --verify-only --key-file backup.key
     /// For half an hour afterwards, Capstan removes nothing from clouds and workload clusters that no object knows: it
     /// may have been created after the backup. Compare them by `capstan orphans`, and end that time by --done.
     ///
+    /// Example: capstan restore prod.capstan-backup --verify-only --key-file backup.key
     /// Example: capstan restore prod.capstan-backup --to etcd --replace --config /etc/capstan/config.yaml
     /// Example: capstan restore --done --config /etc/capstan/config.yaml
     #[command(verbatim_doc_comment)]

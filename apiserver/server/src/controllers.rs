@@ -23,6 +23,7 @@ use kube::api::ApiResource;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
+use crate::admission::policy_status;
 use crate::backup::Backups;
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::election::{self, Election, ElectionMetrics, Term};
@@ -115,6 +116,7 @@ pub(crate) fn local_policy() -> LocalPolicy {
         (certificate_uses::IDENTITY, certificate_uses::RULES),
         (announce::IDENTITY, announce::RULES),
         (quotas::IDENTITY, quotas::RULES),
+        (policy_status::IDENTITY, policy_status::RULES),
     ];
     let identities = controllers.chain(host_outbox::IDENTITIES).chain([machines, plans]).chain(own);
     let grants = identities.flat_map(|(identity, rules)| {
@@ -145,6 +147,8 @@ fn start_controllers(clients: &Clients, parts: &ControllerParts, term: &Term) ->
     running.spawn(async move { workloads.run(end).await });
     let quotas = QuotaStatus::new(Arc::clone(&clients.0), clients.of(quotas::IDENTITY));
     running.spawn(quotas.run(term.clone()));
+    let (kinds, client) = (Arc::clone(clients.0.registry()), clients.of(policy_status::IDENTITY));
+    running.spawn(policy_status::keep(kinds, client, term.clone()));
     if let Some(listener) = &parts.bootstrap_data {
         let context = shared.context(bootstrap_data::IDENTITY);
         running.spawn(Arc::clone(listener).run(context, term.clone()));
@@ -351,6 +355,7 @@ mod tests {
             rbac::IDENTITY,
             revocations::IDENTITY,
             admission::IDENTITY,
+            policy_status::IDENTITY,
         ];
         let unique: BTreeSet<&str> = identities(all()).into_iter().chain(writers).chain(own).collect();
         let expected = all().count() + writers.len() + own.len();

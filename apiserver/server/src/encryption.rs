@@ -64,7 +64,8 @@ pub(crate) struct EncryptionFile {
 /// may use that key, so [`EncryptionFile::save`] writes it later.
 pub(crate) fn load(given: Option<&Path>, data: &Path) -> anyhow::Result<EncryptionFile> {
     let path = given.map_or_else(|| data.join("encryption.yaml"), Path::to_owned);
-    let is_new = given.is_none() && !path.exists();
+    let exists = path.try_exists().map_err(|error| pki::unreadable(&path, error))?;
+    let is_new = given.is_none() && !exists;
     let last = if is_new { generate()? } else { pki::read(&path)? };
     let mut plugins = Plugins::new();
     let rules = parse(&last, &mut plugins).with_context(|| format!("{}", path.display()))?;
@@ -123,7 +124,8 @@ pub(crate) fn new_key() -> anyhow::Result<[u8; 32]> {
     Ok(key)
 }
 
-/// Returns the configuration that encrypts Secrets with this key.
+/// Returns the configuration that encrypts Secrets with this key. It refuses plain values: a new installation has none, so
+/// one can only be planted by a user of the store.
 pub(crate) fn with_key(key: &[u8; 32]) -> String {
     let (name, secret) = (fingerprint(key), STANDARD.encode(key));
     format!(
@@ -137,8 +139,7 @@ pub(crate) fn with_key(key: &[u8; 32]) -> String {
          \x20 - aesgcm:\n\
          \x20     keys:\n\
          \x20     - name: {name}\n\
-         \x20       secret: {secret}\n\
-         \x20 - identity: {{}}\n"
+         \x20       secret: {secret}\n"
     )
 }
 
@@ -300,6 +301,8 @@ mod tests {
         let stored = encryption.seal("secrets", "/k", Bytes::from("x")).unwrap();
         let fingerprint = encryption.sealing_keys().pop_first().unwrap();
         assert!(stored.starts_with(format!("k8s:enc:aesgcm:v1:{fingerprint}:").as_bytes()));
+        let planted = encryption.open("secrets", "/k", &Bytes::from("x"));
+        assert!(matches!(planted, Err(EncryptionError::Plain(_))), "{planted:?}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use storage_etcd::{EtcdConfiguration, EtcdStore};
 use tokio_util::sync::CancellationToken;
 
@@ -39,18 +39,32 @@ impl EtcdFiles {
     /// A file that cannot be read, or that needs another one.
     pub(crate) fn read(&self) -> anyhow::Result<EtcdConfiguration> {
         let etcd = &self.etcd;
-        let text = |path: &Option<PathBuf>| path.as_deref().map(pki::read).transpose();
-        let (certificate, key) = (text(&etcd.cert_file)?, text(&etcd.key_file)?);
+        let text = |field: &str, path: &Option<PathBuf>| {
+            let named = || format!("storage.etcd.{field}");
+            path.as_deref().map(|path| pki::read(path).with_context(named)).transpose()
+        };
+        let (certificate, key) = (text("certFile", &etcd.cert_file)?, text("keyFile", &etcd.key_file)?);
         if certificate.is_some() != key.is_some() {
             bail!("storage.etcd: certFile and keyFile must be set together");
         }
-        let password = text(&etcd.password_file)?.map(|text| text.trim_end_matches(['\r', '\n']).to_owned());
+        let password = text("passwordFile", &etcd.password_file)?;
+        let password = password.map(|text| text.trim_end_matches(['\r', '\n']).to_owned());
         if etcd.user.is_some() != password.is_some() {
             bail!("storage.etcd: user and passwordFile must be set together");
         }
+        let ca = text("caFile", &etcd.ca_file)?;
+        // Without a CA in it, each connection would fail, as if the certificate of etcd were wrong.
+        let check = |field: &str, path: &Option<PathBuf>, pem: &Option<String>| match (path, pem) {
+            (Some(path), Some(pem)) => {
+                pki::certificates(pem, &format!("storage.etcd.{field}: {}", path.display())).map(drop)
+            }
+            _ => Ok(()),
+        };
+        check("caFile", &etcd.ca_file, &ca)?;
+        check("certFile", &etcd.cert_file, &certificate)?;
         Ok(EtcdConfiguration {
             endpoints: etcd.endpoints.clone(),
-            ca: text(&etcd.ca_file)?,
+            ca,
             identity: certificate.zip(key),
             user: etcd.user.clone().zip(password),
             accept_migrated: self.accept_migrated,
@@ -125,5 +139,16 @@ mod tests {
             EtcdFiles::new(Etcd { user: None, ..etcd.clone() }, false).read().unwrap_err().to_string();
         assert_eq!(error, "storage.etcd: user and passwordFile must be set together");
         EtcdFiles::new(Etcd { password_file: None, ..etcd }, false).read().unwrap_err();
+    }
+
+    #[test]
+    fn an_error_of_a_file_names_its_field() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_owned();
+        let error = |etcd: Etcd| format!("{:#}", EtcdFiles::new(etcd, false).read().unwrap_err());
+        let found = error(Etcd { ca_file: Some(path.clone()), ..Etcd::default() });
+        assert_eq!(found, format!("storage.etcd.caFile: {}: holds no certificate", path.display()));
+        let found = error(Etcd { key_file: Some("/missing".into()), ..Etcd::default() });
+        assert!(found.starts_with("storage.etcd.keyFile: /missing: cannot be read"), "{found}");
     }
 }

@@ -17,6 +17,7 @@ use kube::runtime::reflector::store::Writer;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, ResourceExt};
 use serde::de::DeserializeOwned;
+use storage_contract::Outage;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -195,10 +196,15 @@ fn progressing<K: Send + 'static>(
     watched: Watched,
     progress: Arc<Progress>,
 ) -> Changes {
+    // A watch tries again each second, and several are for one purpose.
+    let mut outage = Outage::default();
     let changes = events.filter_map(move |event| {
         let is_change = !matches!(event, Ok(Event::Init | Event::InitApply(_)));
         match event {
-            Ok(Event::InitDone) => progress.has_all(),
+            Ok(Event::InitDone) => {
+                outage = Outage::default();
+                progress.has_all();
+            }
             Ok(Event::Apply(_) | Event::Delete(_)) => progress.goes_on(),
             Ok(Event::Init | Event::InitApply(_)) => {}
             Err(error) if watched.may_be_unknown && code(&error) == Some(404) => {
@@ -206,12 +212,14 @@ fn progressing<K: Send + 'static>(
             }
             Err(error) => {
                 progress.fails(&error);
-                tracing::warn!(
-                    %error,
-                    "the {} of the host cluster cannot be watched, and their copy gets older; apply the output of \
-                     `capstan host manifests {}`",
-                    watched.what, watched.flag
-                );
+                if outage.should_log() {
+                    tracing::warn!(
+                        %error,
+                        "the {} of the host cluster cannot be watched, and their copy gets older; apply the output of \
+                         `capstan host manifests {}`",
+                        watched.what, watched.flag
+                    );
+                }
             }
         }
         futures::future::ready(is_change.then_some(()))

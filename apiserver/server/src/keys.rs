@@ -25,7 +25,11 @@ pub(crate) fn create(arguments: &KeysCreateArguments) -> anyhow::Result<()> {
     let mut text = String::new();
     pki::private_directory(directory)?;
     let is_new = Authority::is_missing(directory);
-    Authority::open(directory)?;
+    Authority::open(directory).map_err(|error| {
+        pki::if_missing(error, || {
+            "pki/ has only a part of a CA: restore the other file, or remove both for a new CA".to_owned()
+        })
+    })?;
     report(&mut text, is_new, &format!("{}/pki/ca.crt and ca.key", directory.display()));
     let mut file = encryption::load(None, directory)?;
     let is_new = file.is_new();

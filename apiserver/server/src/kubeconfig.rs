@@ -1,7 +1,7 @@
 //! Command `capstan kubeconfig`: a client certificate and a kubeconfig that contains it, or the kubeconfig of a
 //! workload cluster.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -102,24 +102,68 @@ fn own(arguments: &OwnKubeconfigArguments, file: Option<&Path>) -> anyhow::Resul
     let signer = Signer::open(arguments, &configuration, &data)?;
     let server = match &arguments.server {
         Some(server) => server.clone(),
-        None => url(configuration.listen.as_deref().unwrap_or(serve::LISTEN))?,
+        None => {
+            let listen = configuration.listen.as_deref().unwrap_or(serve::LISTEN);
+            config::local_url(config::listen_address(listen)?)
+        }
     };
+    check_client_ca(&configuration, &signer.authority)?;
+    let ca = serving_ca(arguments, &configuration, &signer)?;
     let pair = signer.authority.client(&arguments.user, &groups, reason, arguments.expires)?;
     signer.record(&pair.certificate)?;
-    let text = document(&server, &signer.serving_cas, &arguments.user, &pair)?;
+    let text = document(&server, ca.as_deref(), &arguments.user, &pair)?;
     match file {
         Some(path) => write_private(path, &text),
         None => Ok(output::print(&text)?),
     }
 }
 
-/// Returns a kubeconfig with a client certificate.
-pub(crate) fn document(server: &str, ca: &str, user: &str, pair: &Pair) -> anyhow::Result<String> {
+/// Refuses to make a certificate that the server of the configuration does not accept.
+fn check_client_ca(configuration: &ServerConfiguration, authority: &Authority) -> anyhow::Result<()> {
+    let Some(path) = &configuration.client_ca_file else { return Ok(()) };
+    let trusted = pki::certificates(&pki::read(path).context("clientCaFile")?, "clientCaFile")?;
+    let own = pki::certificates(authority.certificate(), "the server's own CA")?;
+    if own.iter().any(|ca| trusted.contains(ca)) {
+        return Ok(());
+    }
+    bail!(
+        "clientCaFile: the server accepts client certificates of the CAs in {} only, and its own CA is not one of them. Let \
+         one of these CAs sign the certificate of the user, or add the server's own CA to the file",
+        path.display()
+    )
+}
+
+/// Returns the CA that verifies the server; `None` for the CAs of the client's system.
+fn serving_ca(
+    arguments: &OwnKubeconfigArguments,
+    configuration: &ServerConfiguration,
+    signer: &Signer,
+) -> anyhow::Result<Option<String>> {
+    if let Some(path) = &arguments.certificate_authority {
+        let text = pki::read(path).context("--certificate-authority")?;
+        pki::certificates(&text, &format!("--certificate-authority: {}", path.display()))?;
+        return Ok(Some(text));
+    }
+    let Some(tls) = &configuration.tls else { return Ok(Some(signer.serving_cas.clone())) };
+    writeln!(
+        std::io::stderr().lock(),
+        "The server has the certificate in {}, so the kubeconfig names no CA: kubectl uses those of its system. Give another \
+         one with --certificate-authority, and a URL with a name in the certificate with --server.",
+        tls.cert_file.display()
+    )?;
+    Ok(None)
+}
+
+/// Returns a kubeconfig with a client certificate. Without a CA, kubectl uses those of its system.
+pub(crate) fn document(server: &str, ca: Option<&str>, user: &str, pair: &Pair) -> anyhow::Result<String> {
     let encode = |text: &str| STANDARD.encode(text);
+    let cluster = match ca {
+        Some(ca) => json!({"server": server, "certificate-authority-data": encode(ca)}),
+        None => json!({"server": server}),
+    };
     let document = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "capstan",
-        "clusters": [{"name": "capstan", "cluster": {
-            "server": server, "certificate-authority-data": encode(ca)}}],
+        "clusters": [{"name": "capstan", "cluster": cluster}],
         "users": [{"name": user, "user": {
             "client-certificate-data": encode(&pair.certificate), "client-key-data": encode(&pair.key)}}],
         "contexts": [{"name": "capstan", "context": {"cluster": "capstan", "user": user}}]});
@@ -160,12 +204,14 @@ impl Signer {
                 Err(_) => {}
             }
         }
-        let authority = Authority::of_clients(data);
-        let authority = authority.with_context(|| {
-            format!(
-                "{} holds no CA: start `capstan serve` once, or give the server's directory with --data-dir",
-                data.display()
-            )
+        let authority = Authority::of_clients(data).map_err(|error| {
+            pki::if_missing(error, || {
+                format!(
+                    "{} holds no CA with its key: start `capstan serve` once, give the server's directory with \
+                     --data-dir, or with an etcd its configuration with --config",
+                    data.display()
+                )
+            })
         })?;
         Ok(Self { authority, serving_cas: pki::read(&data.join("pki/ca.crt"))?, store: None })
     }
@@ -178,36 +224,10 @@ impl Signer {
     }
 }
 
-/// Returns the URL at which a client on the same machine reaches a server with this listen address.
-fn url(listen: &str) -> anyhow::Result<String> {
-    let mut address: SocketAddr =
-        listen.parse().with_context(|| format!("listen: {listen:?} is not an address with a port"))?;
-    // A client cannot connect to the unspecified address.
-    if address.ip().is_unspecified() {
-        match address {
-            SocketAddr::V4(_) => address.set_ip(Ipv4Addr::LOCALHOST.into()),
-            SocketAddr::V6(_) => address.set_ip(Ipv6Addr::LOCALHOST.into()),
-        }
-    }
-    Ok(format!("https://{address}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cli::Cli;
-
-    #[test]
-    fn the_url_is_the_listen_address_or_loopback() {
-        for (listen, expected) in [
-            ("192.0.2.10:7443", "https://192.0.2.10:7443"),
-            ("0.0.0.0:7443", "https://127.0.0.1:7443"),
-            ("[::]:7443", "https://[::1]:7443"),
-        ] {
-            assert_eq!(url(listen).unwrap(), expected);
-        }
-        assert!(url("here").is_err());
-    }
 
     fn parsed(flags: &[&str]) -> OwnKubeconfigArguments {
         use clap::Parser;
@@ -282,6 +302,38 @@ mod tests {
             }
             let of_administrator = directory.path().join(format!("{masters}-administrator"));
             own(&parsed(&broken[..2]), Some(&of_administrator)).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_kubeconfig_fits_the_cas_of_the_configuration() {
+        let directory = tempfile::tempdir().unwrap();
+        let [data, other] = ["data", "other"].map(|name| directory.path().join(name));
+        let own_ca = Authority::open(&data).unwrap().certificate().to_owned();
+        let other_ca = Authority::open(&other).unwrap().certificate().to_owned();
+        let [config, made, cas] = ["config.yaml", "made", "ca.crt"].map(|name| directory.path().join(name));
+        let make = |fields: &str, flags: &[&str]| {
+            let head = "apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\n";
+            std::fs::write(&config, format!("{head}dataDirectory: {}\n{fields}", data.display())).unwrap();
+            let path = config.display().to_string();
+            own(&parsed(&[&["--config", path.as_str()][..], flags].concat()), Some(&made))?;
+            pki::read(&made)
+        };
+        std::fs::write(&cas, &other_ca).unwrap();
+        let field = format!("clientCaFile: {}\n", cas.display());
+        let error = make(&field, &[]).unwrap_err().to_string();
+        assert!(error.starts_with("clientCaFile: the server accepts"), "{error}");
+        std::fs::write(&cas, [other_ca.as_str(), own_ca.as_str()].concat()).unwrap();
+        make(&field, &[]).unwrap();
+        let (tls, path) = ("tls: {certFile: a, keyFile: b}\n", cas.display().to_string());
+        for (fields, flags, expected) in [
+            ("", &[][..], Some(own_ca)),
+            (tls, &[][..], None),
+            (tls, &["--certificate-authority", path.as_str()][..], Some(pki::read(&cas).unwrap())),
+        ] {
+            let written: serde_json::Value = serde_saphyr::from_str(&make(fields, flags).unwrap()).unwrap();
+            let ca = written.pointer("/clusters/0/cluster/certificate-authority-data");
+            assert_eq!(ca, expected.map(|ca| json!(STANDARD.encode(ca))).as_ref(), "{fields}");
         }
     }
 

@@ -115,6 +115,9 @@ pub fn run(
         cli::Command::Encryption(command) => encryption(&command),
         cli::Command::Replicas(arguments) => replicas::run(&arguments),
         cli::Command::Upgrade(cli::UpgradeCommand::Plan(arguments)) => upgrade::plan(&arguments),
+        cli::Command::Upgrade(cli::UpgradeCommand::Cluster(arguments)) => {
+            Ok(apiserver_cli::upgrade_cluster(&arguments)?)
+        }
         cli::Command::Certificates(cli::CertificatesCommand::List(arguments)) => {
             authorities::list(&arguments)
         }

@@ -1,12 +1,9 @@
 //! Client of the server of this machine, for commands with access to its data directory.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context;
-
-use crate::config::ServerConfiguration;
+use crate::config::{self, ServerConfiguration};
 use crate::pki::{self, Authority};
 use crate::serve;
 
@@ -35,14 +32,7 @@ impl LocalServer {
         group: &str,
     ) -> anyhow::Result<Self> {
         let listen = configuration.listen.as_deref().unwrap_or(serve::LISTEN);
-        let mut address: SocketAddr =
-            listen.parse().with_context(|| format!("listen: {listen:?} is not an address with a port"))?;
-        if address.ip().is_unspecified() {
-            address.set_ip(match address {
-                SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-                SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-            });
-        }
+        let url = config::local_url(config::listen_address(listen)?);
         let pair = Authority::of_clients(data)?.client(user, &[group.to_owned()], None, LIFETIME)?;
         let identity = reqwest::Identity::from_pem(format!("{}{}", pair.certificate, pair.key).as_bytes())?;
         let ca = reqwest::Certificate::from_pem_bundle(pki::read(&data.join("pki/ca.crt"))?.as_bytes())?;
@@ -50,7 +40,7 @@ impl LocalServer {
         // With a certificate of the operator, the address of loopback is not in it. The command runs on the same machine.
         let is_own = configuration.tls.is_none();
         let builder = builder.tls_certs_only(ca).tls_danger_accept_invalid_certs(!is_own);
-        Ok(Self { http: builder.build()?, url: format!("https://{address}") })
+        Ok(Self { http: builder.build()?, url })
     }
 
     /// Returns the URL of the server.

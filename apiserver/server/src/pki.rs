@@ -1,6 +1,6 @@
 //! Certificates that the server creates: a CA, a serving certificate and client certificates.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -367,7 +367,23 @@ pub(crate) fn key(pem: &str, what: &str) -> anyhow::Result<PrivateKeyDer<'static
 
 /// Reads a text file. The error names the file.
 pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))
+    std::fs::read_to_string(path).map_err(|error| unreadable(path, error))
+}
+
+/// Returns the error of a file that cannot be read, with its name, and what to do if the user may not read it.
+pub(crate) fn unreadable(path: &Path, error: std::io::Error) -> anyhow::Error {
+    let advice = match error.kind() {
+        ErrorKind::PermissionDenied => "; run the command as root, or as the owner of the file",
+        _ => "",
+    };
+    anyhow::Error::new(error).context(format!("{}: cannot be read{advice}", path.display()))
+}
+
+/// Adds a text to the error of a file that does not exist. Another error says by itself what is wrong.
+pub(crate) fn if_missing(error: anyhow::Error, text: impl FnOnce() -> String) -> anyhow::Error {
+    let cause = error.downcast_ref::<std::io::Error>();
+    let is_missing = cause.is_some_and(|cause| cause.kind() == ErrorKind::NotFound);
+    if is_missing { error.context(text()) } else { error }
 }
 
 /// Creates a directory that only its owner can access.
@@ -378,7 +394,7 @@ pub(crate) fn private_directory(path: &Path) -> anyhow::Result<()> {
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(path).with_context(|| {
         format!(
-            "{}: cannot create the directory; give one that you may write to with --data-dir",
+            "{}: cannot create the directory; run the command as root, or give a directory that you may write to",
             path.display()
         )
     })
@@ -428,6 +444,19 @@ mod tests {
         assert_eq!(first.certificate, again.certificate);
         let more = [names, vec!["capstan.example".to_owned()]].concat();
         assert_ne!(first.certificate, authority.serving(&more).unwrap().certificate);
+    }
+
+    #[test]
+    fn a_file_that_exists_but_cannot_be_read_is_not_called_missing() {
+        let path = Path::new("/data/installation.yaml");
+        let error = |kind: ErrorKind| {
+            let error = unreadable(path, std::io::Error::from(kind)).context("the record");
+            format!("{:#}", if_missing(error, || "there is none".to_owned()))
+        };
+        let missing = error(ErrorKind::NotFound);
+        assert!(missing.starts_with("there is none: the record: /data/installation.yaml: "), "{missing}");
+        let denied = error(ErrorKind::PermissionDenied);
+        assert!(denied.starts_with("the record: ") && denied.contains("run the command as root"), "{denied}");
     }
 
     #[test]

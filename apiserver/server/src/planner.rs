@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use apiserver_access::User;
 use apiserver_http::{ApiServer, InProcess};
@@ -63,7 +64,13 @@ impl OwnPlanner {
 
 #[async_trait]
 impl Planner for OwnPlanner {
-    async fn plan(&self, kind: &str, changed: Value, stored: Value) -> Result<Value, PlanFailure> {
+    async fn plan(
+        &self,
+        kind: &str,
+        changed: Value,
+        stored: Value,
+        clouds: Duration,
+    ) -> Result<Value, PlanFailure> {
         let ending = || PlanFailure::Unavailable("this server is ending".to_owned());
         let server = self.server.upgrade().ok_or_else(ending)?;
         let own = InProcess::new(Arc::clone(&server), User::controller(planner::IDENTITY));
@@ -72,7 +79,7 @@ impl Planner for OwnPlanner {
             Some(clouds) => clouds.open(context),
             None => context,
         };
-        planner::plan(&context, kind, changed, stored).await.map_err(|error| match error {
+        planner::plan(&context, kind, changed, stored, clouds).await.map_err(|error| match error {
             PlanError::Invalid(field, message) => PlanFailure::Invalid(field, message),
             PlanError::Unavailable(message) => PlanFailure::Unavailable(message),
         })

@@ -128,6 +128,7 @@ async fn make_namespaces(objects: &ObjectStore, names: &[String]) -> anyhow::Res
             permissions: None,
             admission: None,
             lock: None,
+            timeout: None,
         };
         match objects.create(kind, "", object, options).await {
             Ok(_) => {}

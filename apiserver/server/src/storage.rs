@@ -93,13 +93,14 @@ impl Storage {
         shutdown: CancellationToken,
     ) {
         let endpoints = files.endpoints();
-        let mut last = String::new();
+        let (mut last, mut outage) = (String::new(), Outage::default());
         loop {
             let connecting = usable(&files, &first, &history);
             let error = tokio::select! {
                 () = shutdown.cancelled() => return,
                 connected = connecting => match connected {
                     Ok((store, used)) => {
+                        tracing::info!("connected to the etcd at {endpoints}");
                         self.unreadable_form.store(0, Ordering::Release);
                         self.open(Arc::new(store.clone()));
                         let files = files.follow(store.clone(), used, shutdown.clone());
@@ -112,7 +113,9 @@ impl Storage {
                     }
                 },
             };
-            if error != last {
+            // It is the cause of all errors that others log each minute.
+            let is_due = outage.should_log();
+            if is_due || error != last {
                 tracing::error!(error, "cannot use the etcd at {endpoints}; retrying");
                 last = error;
             }

@@ -103,6 +103,7 @@ impl Sources {
     /// new one would end every kubeconfig.
     fn read(&self, temporary: Option<&Temporary>) -> anyhow::Result<PemTexts> {
         let serving = self.serving(temporary)?;
+        self.check_serving(&serving)?;
         let (client_cas, client_crls) = (self.client_cas(temporary)?, self.client_crls()?);
         check_client_cas(&client_cas)?;
         check_client_crls(&client_crls, &client_cas)?;
@@ -112,7 +113,8 @@ impl Sources {
     /// Reads the sources again. Those that cannot be used are as they were last, and the errors say why.
     fn read_usable(&self, temporary: Option<&Temporary>, last: &PemTexts) -> (PemTexts, Vec<anyhow::Error>) {
         let mut errors = Vec::new();
-        let serving = or_last(self.serving(temporary), &last.serving, ServingTexts::check, &mut errors);
+        let check = |serving: &ServingTexts| self.check_serving(serving);
+        let serving = or_last(self.serving(temporary), &last.serving, check, &mut errors);
         let client_cas = self.client_cas(temporary);
         let client_cas = or_last(client_cas, &last.client_cas, |cas| check_client_cas(cas), &mut errors);
         let check = |crls: &String| check_client_crls(crls, &client_cas);
@@ -131,8 +133,20 @@ impl Sources {
             let chain = format!("{}{}", pair.certificate, authority.certificate());
             return Ok(ServingTexts { chain, key: pair.key, named: Vec::new() });
         };
-        let named = tls.sni_certificates.iter().map(NamedPemText::read).collect::<Result<_, _>>()?;
-        Ok(ServingTexts { chain: pki::read(&tls.cert_file)?, key: pki::read(&tls.key_file)?, named })
+        let named = tls.sni_certificates.iter().map(NamedPemText::read).collect::<anyhow::Result<Vec<_>>>();
+        Ok(ServingTexts {
+            chain: pki::read(&tls.cert_file).context("tls.certFile")?,
+            key: pki::read(&tls.key_file).context("tls.keyFile")?,
+            named: named.context("tls.sniCertificates")?,
+        })
+    }
+
+    /// Checks that the serving certificates can be used. The error names the files.
+    fn check_serving(&self, serving: &ServingTexts) -> anyhow::Result<()> {
+        serving.check().with_context(|| match &self.configuration.tls {
+            Some(tls) => format!("tls: {} with {}", tls.cert_file.display(), tls.key_file.display()),
+            None => "the server's own certificate".to_owned(),
+        })
     }
 
     /// Returns the server's own CA of serving certificates: that of the store, or that of the data directory while the store
@@ -154,7 +168,12 @@ impl Sources {
             (known.authorities.clone(), known.has_answered)
         };
         let client_cas = match (&self.configuration.client_ca_file, &of_store, temporary) {
-            (Some(path), _, _) => pki::read(path)?,
+            // Beside the CAs of machines, a file without a CA would not be noticed.
+            (Some(path), _, _) => {
+                let text = pki::read(path).context("clientCaFile")?;
+                pki::certificates(&text, &format!("clientCaFile: {}", path.display()))?;
+                text
+            }
             (None, Some(found), _) => found.bundle(Purpose::Client),
             // The store may have ended the trust in the CA of the directory. If the store answers, and only its CAs cannot
             // be read, no client may use that one.
@@ -169,7 +188,7 @@ impl Sources {
     /// nothing.
     fn client_crls(&self) -> anyhow::Result<String> {
         let Some(path) = &self.configuration.client_crl_file else { return Ok(String::new()) };
-        let text = pki::read(path)?;
+        let text = pki::read(path).context("clientCrlFile")?;
         pki::revocation_lists(&text, "clientCrlFile").map(|_| text)
     }
 

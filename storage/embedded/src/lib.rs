@@ -49,7 +49,7 @@ pub const LARGEST_VALUE: usize = 1_500_000;
 #[non_exhaustive]
 pub enum OpenError {
     /// The directory cannot be created or the file cannot be opened.
-    #[error("{path}: cannot be opened: {source}")]
+    #[error("{path}: cannot be opened")]
     Io {
         /// The file or directory.
         path: PathBuf,

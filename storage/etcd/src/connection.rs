@@ -37,7 +37,8 @@ impl Connection {
             }
         };
         let sound_progress = versions.iter().all(|version| version::has_sound_progress(version));
-        tracing::info!(?versions, sound_progress, "connected to etcd");
+        // A server that lacks a key connects each second. It reports the connection that it uses.
+        tracing::debug!(?versions, sound_progress, "connected to etcd");
         let members = configuration.endpoints.len();
         let calls = Calls::new(client.kv_client(), members, configuration.deadline);
         Ok(Self { client, tls, calls, sound_progress })

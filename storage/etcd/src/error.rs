@@ -76,8 +76,8 @@ pub(crate) fn never_sent(error: &Error) -> bool {
     false
 }
 
-/// Cause of a store error. The client's own error type hides its sources; this shows the chain of causes. All writes
-/// of a batch share it.
+/// Cause of a store error, with the first cause behind it. The client's own error type hides its sources, and those between
+/// repeat each other. All writes of a batch share it.
 #[derive(Debug)]
 struct Cause(Arc<Error>);
 
@@ -94,13 +94,22 @@ impl Cause {
 
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self.error(), f)
+        match &*self.0 {
+            // The text of the type also has its source, in the notation of the program.
+            Error::GRpcStatus(status) if !status.message().is_empty() => f.write_str(status.message()),
+            _ => fmt::Display::fmt(self.error(), f),
+        }
     }
 }
 
 impl std::error::Error for Cause {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.error().source()
+        let mut first = self.error().source()?;
+        while let Some(cause) = first.source() {
+            first = cause;
+        }
+        let text = self.to_string();
+        Some(first).filter(|first| !text.contains(&first.to_string()))
     }
 }
 
@@ -153,4 +162,28 @@ pub(crate) fn write(write: &Write, error: &Arc<Error>) -> StoreError {
         return StoreError::Unavailable { operation, source: Box::new(cause) };
     }
     write.unknown(cause)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use tonic::Status;
+
+    use super::*;
+
+    #[test]
+    fn the_cause_has_the_message_and_the_first_cause_once() {
+        let of = |message: &str, cause: &str| {
+            let mut status = Status::unavailable(message);
+            status.set_source(Arc::new(io::Error::other(io::Error::other(cause.to_owned()))));
+            let cause = Cause(Arc::new(Error::GRpcStatus(status)));
+            let source = cause.source().map(ToString::to_string);
+            (cause.to_string(), source)
+        };
+        let (message, source) = of("tcp connect error", "Connection refused");
+        assert_eq!((message.as_str(), source.as_deref()), ("tcp connect error", Some("Connection refused")));
+        let (message, source) = of("invalid peer certificate: BadSignature", "BadSignature");
+        assert_eq!((message.as_str(), source), ("invalid peer certificate: BadSignature", None));
+    }
 }

@@ -128,9 +128,9 @@ fn text(tree: &Tree, arguments: &DescribeClusterArguments, namespace: &str) -> R
         }
         Form::Json => {
             let text = serde_json::to_string_pretty(&output::view(tree));
-            text.map(|text| text + "\n").map_err(unwritable)
+            text.map(|text| text + "\n").map_err(output::unwritable)
         }
-        Form::Yaml => serde_saphyr::to_string(&output::view(tree)).map_err(unwritable),
+        Form::Yaml => serde_saphyr::to_string(&output::view(tree)).map_err(output::unwritable),
         Form::Name => Ok(lines(output::names(tree))),
     }
 }
@@ -158,7 +158,7 @@ async fn watch(connection: &Connection, arguments: &DescribeClusterArguments) ->
     loop {
         if matches!(arguments.output, Form::Table | Form::Wide) {
             let shown = shown(&tree, arguments);
-            live.show(&mut std::io::stdout().lock(), &shown, Timestamp::now()).map_err(unwritable)?;
+            live.show(&mut std::io::stdout().lock(), &shown, Timestamp::now()).map_err(output::unwritable)?;
         } else {
             print_change(&tree, arguments, &mut last, &connection.namespace)?;
         }
@@ -235,9 +235,5 @@ fn follow(arguments: &DescribeClusterArguments) -> String {
 }
 
 fn print(text: &str) -> Result<(), Failure> {
-    output::print(text.as_bytes()).map_err(unwritable)
-}
-
-fn unwritable(error: impl std::fmt::Display) -> Failure {
-    Failure::new(ExitCode::Failed, format!("cannot write the output: {error}"))
+    output::print(text.as_bytes())
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::connect::{Connection, ConnectionArguments};
 use crate::error::{ExitCode, Failure};
-use crate::output::{self, age, columns};
+use crate::output::{self, age, columns, span};
 
 /// Path of the object.
 const PATH: &str = "/apis/capstan.dev/v1alpha1/hoststatuses/host";
@@ -39,7 +39,6 @@ pub fn host_status(arguments: &HostStatusArguments) -> Result<(), Failure> {
         let Connection { client, .. } = connection.connect().await?;
         let object = read(&client).await?;
         output::print(text(&object, Timestamp::now()).as_bytes())
-            .map_err(|error| Failure::new(ExitCode::Failed, format!("cannot write the output: {error}")))
     })
 }
 
@@ -76,12 +75,12 @@ fn text(object: &Value, now: Timestamp) -> String {
             ["type", "status", "reason", "message"].map(|field| word(&it[field]))
         })),
         columns(&rows(&status["mirrors"], ["MIRROR", "OBJECTS", "AGE", "BOUND", "USABLE"], |it| {
-            let span = |field: &str| it[field].as_i64().map_or_else(none, duration);
+            let seconds = |field: &str| it[field].as_i64().map_or_else(none, span);
             [
                 word(&it["name"]),
                 word(&it["objects"]),
-                span("ageSeconds"),
-                span("boundSeconds"),
+                seconds("ageSeconds"),
+                seconds("boundSeconds"),
                 word(&it["usable"]),
             ]
         })),
@@ -120,10 +119,6 @@ fn word(field: &Value) -> String {
 
 fn since(field: &Value, now: Timestamp) -> Option<String> {
     Some(age(field.as_str()?.parse().ok()?, now))
-}
-
-fn duration(seconds: i64) -> String {
-    Timestamp::from_second(seconds).map_or_else(|_| none(), |end| age(Timestamp::UNIX_EPOCH, end))
 }
 
 /// Returns the titles and a row for each item; nothing without items.

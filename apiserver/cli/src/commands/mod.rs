@@ -9,6 +9,7 @@ pub(crate) mod host_status;
 pub(crate) mod kubeconfig;
 pub(crate) mod login;
 pub(crate) mod plan;
+pub(crate) mod upgrade;
 pub(crate) mod why;
 
 /// Blocks on a command. Requests are few, so one thread is enough.

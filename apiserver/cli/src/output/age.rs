@@ -28,6 +28,11 @@ pub fn age(then: Timestamp, now: Timestamp) -> String {
     }
 }
 
+/// Returns a number of seconds in its largest useful unit, as [`age`]; `-` if it is no time.
+pub(crate) fn span(seconds: i64) -> String {
+    Timestamp::from_second(seconds).map_or_else(|_| "-".to_owned(), |end| age(Timestamp::UNIX_EPOCH, end))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,6 +53,8 @@ mod tests {
         ] {
             let now = Timestamp::from_second(1_000_000_000 + seconds).unwrap();
             assert_eq!(age(then, now), expected);
+            assert_eq!(span(seconds), expected);
         }
+        assert_eq!(span(i64::MAX), "-");
     }
 }

@@ -9,6 +9,7 @@ mod live;
 mod style;
 mod table;
 
+use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -16,6 +17,7 @@ use std::path::Path;
 use clap::ValueEnum;
 
 pub use age::age;
+pub(crate) use age::span;
 pub use columns::columns;
 pub use conditions::ConditionFilter;
 pub use form::ViewForm;
@@ -23,6 +25,8 @@ pub use json::{names, view};
 pub use live::LiveTree;
 pub use style::Style;
 pub use table::{changes, render};
+
+use crate::error::{ExitCode, Failure};
 
 /// Condition under which a command writes colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -65,12 +69,17 @@ fn is_utf8() -> bool {
 }
 
 /// Writes to standard output. A closed pipe is no error: a reader such as `head` reads only the beginning.
-pub(crate) fn print(text: &[u8]) -> io::Result<()> {
+pub(crate) fn print(text: &[u8]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written,
+        written => written.map_err(unwritable),
     }
+}
+
+/// Returns the failure of an output that cannot be made or written.
+pub(crate) fn unwritable(error: impl Display) -> Failure {
+    Failure::new(ExitCode::Failed, format!("cannot write the output: {error}"))
 }
 
 /// Writes to standard error, for a person who waits. Nothing depends on it.

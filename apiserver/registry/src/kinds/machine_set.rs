@@ -1,7 +1,6 @@
 //! MachineSet: strategy and validation.
 
 use apiserver_machinery::admission::UsedObject;
-use apiserver_machinery::object;
 use apiserver_machinery::quota::{Amounts, QuotaOwner};
 use apiserver_machinery::related::{ObjectReader, Verdict};
 use apiserver_machinery::status::ApiResult;
@@ -10,7 +9,7 @@ use apiserver_schema::field_errors::FieldError;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::rules::json_fields::{get, items, text};
+use crate::rules::json_fields::{items, text};
 use crate::rules::machine_template::{label_with_cluster, prepare_version};
 use crate::rules::{
     machine_owner, protection, quota_shortage, quota_usage, replicas, rollout_settings, used_secrets,
@@ -58,13 +57,9 @@ impl Strategy for MachineSetStrategy {
         old: Option<&Value>,
         others: &dyn ObjectReader,
     ) -> ApiResult<Verdict> {
-        let spec =
-            get(new, "spec").filter(|spec| quota_shortage::grows(spec, old.and_then(|old| old.get("spec"))));
         // The controller of a MachineDeployment reads no warnings.
-        let cluster = spec.filter(|_| !has_controller(new)).and_then(|spec| text(spec, "clusterName"));
-        let Some(cluster) = cluster else { return Ok(Verdict::default()) };
-        let warning =
-            quota_shortage::warning("spec.replicas", object::namespace(new), cluster, others).await?;
+        let cluster = text(new, "spec.clusterName").filter(|_| !has_controller(new));
+        let warning = quota_shortage::warning(new, old, cluster, others).await?;
         Ok(Verdict { warnings: warning.into_iter().collect(), ..Verdict::default() })
     }
 

@@ -15,8 +15,7 @@ pub(crate) struct OpenStackClusterTemplateStrategy;
 
 impl Strategy for OpenStackClusterTemplateStrategy {
     fn used_objects(&self, object: &Value) -> Vec<UsedObject> {
-        let fields = ["spec.template.spec.identityRef", "spec.template.spec.bastion.spec.identityRef"];
-        used_identities::at(object, &fields)
+        used_identities::at(object, &used_identities::OF_CLUSTER_TEMPLATE)
     }
 
     fn validate(&self, new: &Value, old: Option<&Value>) -> Vec<FieldError> {

@@ -34,7 +34,7 @@ fn content(template: &Value) -> Value {
 #[async_trait]
 impl Strategy for OpenStackMachineTemplateStrategy {
     fn used_objects(&self, object: &Value) -> Vec<UsedObject> {
-        used_identities::at(object, &["spec.template.spec.identityRef"])
+        used_identities::at(object, &used_identities::OF_MACHINE_TEMPLATE)
     }
 
     fn is_exempt_in_dry_run(&self, new: &Value) -> bool {

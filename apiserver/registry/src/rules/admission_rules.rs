@@ -211,12 +211,13 @@ pub(crate) fn validate_expression(
     path: &FieldPath,
     missing: &str,
     errors: &mut Vec<FieldError>,
-) {
+) -> Option<AdmissionExpression> {
     if source.trim().is_empty() {
         errors.push(FieldError::required(path.clone(), missing));
-    } else if let Err(why) = AdmissionExpression::compile(source, declared, wanted) {
-        errors.push(FieldError::invalid(path.clone(), &json!(source), &why));
+        return None;
     }
+    let compiled = AdmissionExpression::compile(source, declared, wanted);
+    compiled.map_err(|why| errors.push(FieldError::invalid(path.clone(), &json!(source), &why))).ok()
 }
 
 #[cfg(test)]

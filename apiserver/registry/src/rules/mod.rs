@@ -1,6 +1,7 @@
 //! Rules that several kinds share: immutability, versions, names, selectors and templates.
 
 pub(crate) mod admission_rules;
+pub(crate) mod class_templates;
 pub(crate) mod data_key;
 pub(crate) mod failure_domain_spread;
 pub(crate) mod grants;
@@ -13,6 +14,8 @@ pub(crate) mod machine_template;
 pub(crate) mod name_template;
 pub(crate) mod names;
 pub(crate) mod path_segment;
+mod plan_lines;
+mod plan_preview;
 pub(crate) mod plan_verb;
 pub(crate) mod protection;
 pub(crate) mod provider_id_region;

@@ -46,6 +46,14 @@ pub(crate) fn at(object: &Value, paths: &[&'static str]) -> Vec<UsedObject> {
     new.map(|(field, name)| secret(field, object::namespace(object), name)).collect()
 }
 
+/// Returns all Secrets of a namespace, for a value that is not known.
+pub(crate) fn any(field: &'static str, namespace: &str) -> UsedObject {
+    let remedy = "Its values depend on variables, so they can name any Secret of the namespace, see \
+        identities.requireSecretRead. Bind a Role with the verb get on secrets, without names, to the user, or give the field a \
+        literal value";
+    UsedObject { remedy: remedy.to_owned(), ..secret(field, namespace, "") }
+}
+
 /// Returns the texts at a path.
 fn names<'a>(root: &'a Value, path: &'static str) -> Box<dyn Iterator<Item = &'a str> + 'a> {
     match path.split_once("[].") {

@@ -141,7 +141,7 @@ fn rendered(class: &ClusterClass, cluster: &Cluster, manifest: &Manifest) -> Vec
     let before = items.clone();
     let topology = cluster.spec.topology.as_ref().unwrap();
     let values = variables::by_name(topology.variables.as_deref());
-    match patches::apply(class, &values, &builtins::cluster(cluster), items) {
+    match patches::apply_definitions(class, &values, &builtins::cluster(cluster), items) {
         Err(error) => vec![format!("error: {error}")],
         Ok(after) => {
             let all = before.iter().zip(&after).flat_map(|(before, after)| {

@@ -52,7 +52,7 @@ fn patched_templates_equal_those_that_upstream_was_observed_to_make() {
         let values = variables::by_name(cluster.spec.topology.as_ref().unwrap().variables.as_deref());
         assert_eq!(values.keys().filter(|name| *name == "kubeletLogLevel").count(), levels);
         let items = recorded.items(&class, &cluster);
-        let items = patches::apply(&class, &values, &builtins::cluster(&cluster), items).unwrap();
+        let items = patches::apply_definitions(&class, &values, &builtins::cluster(&cluster), items).unwrap();
         assert_eq!(items.len(), 5);
         for item in items {
             let (object, at) = made(&recorded, &item.place);

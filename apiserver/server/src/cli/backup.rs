@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use apiserver_cli::ConnectionArguments;
+use apiserver_cli::{ConnectionArguments, UpgradeClusterArguments};
 use clap::{Args, Subcommand, ValueEnum};
 
 /// Arguments that select the store.
@@ -227,6 +227,19 @@ pub(crate) enum UpgradeCommand {
     /// Example: capstan upgrade plan --config /etc/capstan/config.yaml
     #[command(verbatim_doc_comment)]
     Plan(UpgradePlanArguments),
+    /// Upgrade the Kubernetes of a Cluster: the control plane, then the workers, one minor version after the other
+    ///
+    /// The running server first checks whether the steps lead to the version, and then keeps the request in the
+    /// Cluster. Its controllers make the steps, also after a restart. --dry-run prints the steps, and what holds
+    /// them, and changes nothing.
+    ///
+    /// With --cancel, the upgrade ends at the version that the control plane takes. The workers follow to it.
+    ///
+    /// Example: capstan upgrade cluster prod -n team --to v1.35.1 --dry-run
+    /// Example: capstan upgrade cluster prod -n team --through v1.34.4 --to v1.35.1
+    /// Example: capstan upgrade cluster prod -n team --cancel
+    #[command(verbatim_doc_comment)]
+    Cluster(UpgradeClusterArguments),
 }
 
 #[derive(Debug, Args)]

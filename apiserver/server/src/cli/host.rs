@@ -7,7 +7,7 @@ use apiserver_cli::HostStatusArguments;
 use apiserver_host::PolicyParameters;
 use clap::{Args, Subcommand};
 
-use super::{PruneNamespacesArguments, duration};
+use super::{PruneNamespacesArguments, duration, external_name};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum HostCommand {
@@ -75,8 +75,8 @@ pub(crate) struct ManifestsArguments {
     /// The server's data directory [default: as for serve]
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// Name or address at which the host reaches Capstan [default: the pods with label app=capstan]
-    #[arg(long, value_name = "NAME")]
+    /// DNS name or IPv4 address at which the host reaches Capstan [default: the pods with label app=capstan]
+    #[arg(long, value_name = "NAME", value_parser = external_name)]
     pub(crate) external_name: Option<String>,
     /// Port that Capstan serves on
     #[arg(long, default_value_t = 7443)]

@@ -58,7 +58,7 @@ pub(crate) struct InitArguments {
     #[arg(long, value_name = "IMAGE")]
     pub(crate) static_pod: Option<String>,
     /// Image of etcd, with --static-pod [default: that of kubeadm]
-    #[arg(long, value_name = "IMAGE")]
+    #[arg(long, value_name = "IMAGE", requires = "static_pod")]
     pub(crate) etcd_image: Option<String>,
     /// File with the recovery key of an earlier installation, whose backup is then restored [default: a new key]
     #[arg(long, value_name = "FILE")]
@@ -98,7 +98,7 @@ pub(crate) struct JoinArguments {
     #[arg(long, value_name = "IMAGE")]
     pub(crate) static_pod: Option<String>,
     /// Image of etcd, with --static-pod [default: that of kubeadm]
-    #[arg(long, value_name = "IMAGE")]
+    #[arg(long, value_name = "IMAGE", requires = "static_pod")]
     pub(crate) etcd_image: Option<String>,
     /// The program etcd [default: that of the package capstan-etcd, else the one in PATH]
     #[arg(long, value_name = "FILE")]

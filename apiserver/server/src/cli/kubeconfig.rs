@@ -9,8 +9,17 @@ use clap::{ArgGroup, Args};
 use super::{duration, server};
 
 /// Arguments of Capstan's own kubeconfig, which do not apply to that of a workload cluster.
-const OWN_KUBECONFIG: [&str; 8] =
-    ["config", "data_dir", "user", "group", "expires", "server", "break_glass", "reason"];
+const OWN_KUBECONFIG: [&str; 9] = [
+    "config",
+    "data_dir",
+    "user",
+    "group",
+    "expires",
+    "server",
+    "certificate_authority",
+    "break_glass",
+    "reason",
+];
 
 /// Arguments that select the API server with the Cluster.
 const CONNECTION: [&str; 3] = ["namespace", "kubeconfig", "context"];
@@ -53,6 +62,10 @@ pub(crate) struct OwnKubeconfigArguments {
     /// URL of the server [default: from `listen` in --config, else https://127.0.0.1:7443]
     #[arg(long, value_name = "URL", value_parser = server)]
     pub(crate) server: Option<String>,
+    /// File with the CA of the server's certificate, in PEM [default: the server's own CA, or that of the client's system if
+    /// --config has tls.certFile]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) certificate_authority: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -80,6 +93,7 @@ mod tests {
         for bad in [
             &["--cluster", "prod", "--user", "alice"][..],
             &["--cluster", "prod", "--data-dir", "d"],
+            &["--cluster", "prod", "--certificate-authority", "f"],
             &["-n", "team"],
             &["--kubeconfig", "f"],
             &["--cluster", "prod", "--break-glass", "--reason", "r"],

@@ -15,6 +15,22 @@ pub(crate) fn server(text: &str) -> Result<String, String> {
     }
 }
 
+/// Parses the name of a Service of type `ExternalName`, such as `capstan.example.org` or `192.0.2.10`. A kube-apiserver
+/// refuses a Service with another text, which has the form of no DNS name.
+pub(crate) fn external_name(text: &str) -> Result<String, String> {
+    let is_label = |label: &str| {
+        let is_right = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+        (1..=63).contains(&label.len())
+            && label.bytes().all(is_right)
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    if text.len() <= 253 && text.split('.').all(is_label) {
+        return Ok(text.to_owned());
+    }
+    Err("must be a lower-case DNS name or an IPv4 address, without scheme and port".to_owned())
+}
+
 /// Parses a duration that may be zero, such as `30s` or `0s`.
 pub(crate) fn duration_or_none(text: &str) -> Result<Duration, String> {
     if matches!(text, "0" | "0s") { Ok(Duration::ZERO) } else { duration(text) }
@@ -45,6 +61,16 @@ mod tests {
         assert_eq!(duration("8h"), Ok(Duration::from_secs(28_800)));
         for bad in ["", "8", "h", "-1h", "0s", "1w", "99999999999999999d"] {
             assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_an_external_service_is_a_dns_name() {
+        for good in ["capstan.example.org", "192.0.2.10", "node-a"] {
+            assert_eq!(external_name(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "https://a", "a:7443", "2001:db8::1", "A.example", "a..b", "-a", "a_b"] {
+            assert!(external_name(bad).is_err(), "{bad}");
         }
     }
 

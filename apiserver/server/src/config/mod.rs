@@ -1,5 +1,6 @@
 //! Configuration file of the server, and the flags that override it.
 
+mod addresses;
 mod admission;
 mod audit;
 mod authentication;
@@ -31,6 +32,7 @@ use serde::Deserialize;
 
 use crate::cli::ServeArguments;
 
+pub(crate) use addresses::{is_dns_name, listen_address, local_url};
 pub(crate) use admission::Admission;
 pub(crate) use audit::Audit;
 pub(crate) use authentication::Authentication;
@@ -208,9 +210,7 @@ impl ServerConfiguration {
         if let Some(format) = &arguments.log_format {
             configuration.logging.format = Some(format.clone());
         }
-        if configuration.encryption_config_file.is_none() {
-            configuration.encryption_config_file = credential(ENCRYPTION);
-        }
+        configuration.use_credential();
         configuration.force = arguments.force;
         if let Some(delay) = &arguments.shutdown_delay {
             configuration.shutdown.delay = Some(delay.clone());
@@ -221,12 +221,19 @@ impl ServerConfiguration {
 
     /// Reads the file.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
-        let text =
-            std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
-        let configuration: Self =
+        let text = crate::pki::read(path)?;
+        let mut configuration: Self =
             serde_saphyr::from_str(&text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
         configuration.check_head(path)?;
+        configuration.use_credential();
         Ok(configuration)
+    }
+
+    /// Uses the credential of systemd, unless a file is configured. A command beside the service gets it by the variable.
+    fn use_credential(&mut self) {
+        if self.encryption_config_file.is_none() {
+            self.encryption_config_file = credential(ENCRYPTION);
+        }
     }
 
     /// Checks the version and the kind of a configuration that was read from this file.
@@ -242,9 +249,8 @@ impl ServerConfiguration {
     }
 
     fn check(&self) -> anyhow::Result<()> {
-        if self.storage.etcd.as_ref().is_some_and(|etcd| etcd.endpoints.is_empty()) {
-            bail!("storage.etcd.endpoints: must name at least one endpoint");
-        }
+        self.listen.as_deref().map_or(Ok(()), |listen| listen_address(listen).map(drop))?;
+        self.storage.etcd.as_ref().map_or(Ok(()), |etcd| addresses::check_endpoints(&etcd.endpoints))?;
         self.host.as_ref().map_or(Ok(()), Host::check)?;
         self.keystone.as_ref().map_or(Ok(()), Keystone::check)?;
         self.authentication.check()?;
@@ -257,6 +263,7 @@ impl ServerConfiguration {
         self.shutdown.check()?;
         self.clock.check()?;
         self.tls.as_ref().map_or(Ok(()), Tls::check)?;
+        addresses::check_server_names(&self.server_names)?;
         self.bootstrap_data.as_ref().map_or(Ok(()), BootstrapData::check)?;
         self.backup.check()?;
         match self.logging.format.as_deref() {
@@ -333,81 +340,90 @@ mod tests {
         ServerConfiguration::read(file.path())
     }
 
+    /// Settings that are refused, with the begin of the error.
+    const REFUSED: &[(&str, &str)] = &[
+        ("audit: {omitStages: [Begun]}", "audit.omitStages: "),
+        ("audit: {maxSizeMegabytes: 0}", "audit.maxSizeMegabytes: "),
+        ("tracing: {samplingRatePerMillion: 1000001}", "tracing.samplingRatePerMillion: "),
+        ("tracing: {endpoint: 'ftp://a'}", "tracing.endpoint: "),
+        ("tracing: {endpoint: collector}", "tracing.endpoint: must be HOST:PORT"),
+        ("tracing: {endpoint: 'a b:4317'}", "tracing.endpoint: must be HOST:PORT"),
+        ("tracing: {endpoint: 'https://a:4317'}", "tracing.caFile: is required"),
+        ("tracing: {caFile: a}", "tracing.caFile: "),
+        ("audit: {enabled: false, policyFile: a}", "audit.enabled: "),
+        ("audit: {enabled: false, chain: {enabled: true}}", "audit.enabled: "),
+        ("audit: {webhook: {url: 'http://a'}}", "audit.webhook.url: "),
+        ("audit: {webhook: {url: 'https://a', clientKeyFile: k}}", "audit.webhook.clientCertFile "),
+        ("audit: {webhook: {url: 'https://a', batchMaxSize: 0}}", "audit.webhook.batchMaxSize: "),
+        ("audit: {webhook: {url: 'https://a', batchMaxWait: soon}}", "audit.webhook.batchMaxWait: "),
+        ("listen: localhost:7443", "listen: \"localhost:7443\" is not an IP address with a port"),
+        ("listen: '7443'", "listen: "),
+        ("storage: {etcd: {endpoints: []}}", "storage.etcd.endpoints: must name"),
+        ("storage: {etcd: {endpoints: ['https://a', 'a b']}}", "storage.etcd.endpoints: \"a b\" is not"),
+        ("serverNames: [a.example, 'a.example:7443']", "serverNames: \"a.example:7443\" is neither"),
+        ("cloud: {allowedEndpoints: ['http://k']}", "cloud.allowedEndpoints: \"http://k\" is not"),
+        ("limits: {readsAtOnce: 0}", "limits.readsAtOnce: "),
+        ("limits: {goawayChance: 0.5}", "limits.goawayChance: "),
+        (
+            "tls: {certFile: a, keyFile: b, sniCertificates: [{certFile: c, keyFile: d, names: [a.*.b]}]}",
+            "tls.sniCertificates[0].names: ",
+        ),
+        ("keystone: {authURL: 'http://k'}", "keystone.authURL: must begin with https://"),
+        ("keystone: {authURL: k}", "keystone.authURL: "),
+        (
+            "keystone: {authURL: 'https://k', projectRoles: {member: ''}}",
+            "keystone.projectRoles: role \"member\"",
+        ),
+        ("serviceAccounts: {maxTokenLifetime: 1m}", "serviceAccounts.maxTokenLifetime: must be at least"),
+        ("serviceAccounts: {maxTokenLifetime: soon}", "serviceAccounts.maxTokenLifetime: "),
+        ("serviceAccounts: {issuer: 'http://a'}", "serviceAccounts.issuer: "),
+        ("backup: {name: 'a/b'}", "backup.name: "),
+        ("backup: {keyFile: k, schedule: {every: soon, to: ['file:/a']}}", "backup.schedule.every: "),
+        ("backup: {keyFile: k, schedule: {every: 59s, to: ['file:/a']}}", "backup.schedule.every: "),
+        ("backup: {keyFile: k, schedule: {every: 1h}}", "backup.schedule.to: "),
+        ("backup: {keyFile: k, schedule: {every: 1h, to: ['file:a']}}", "backup.schedule.to[0]: "),
+        ("backup: {keyFile: k, schedule: {every: 1h, to: ['ftp://a']}}", "backup.schedule.to[0]: "),
+        ("backup: {keyFile: k, schedule: {every: 1h, to: ['s3://a?key=b']}}", "backup.schedule.to[0]: "),
+        ("backup: {keyFile: k, schedule: {every: 1h, to: ['swift://a']}}", "backup.swift.cloudsFile: "),
+        ("backup: {schedule: {every: 1h, to: ['file:/a']}}", "backup.keyFile: "),
+        ("shutdown: {delay: soon}", "shutdown.delay: "),
+        ("clock: {acceptedAt: soon}", "clock.acceptedAt: "),
+        ("bootstrapData: {listen: here, url: 'https://a'}", "bootstrapData.listen: "),
+        ("bootstrapData: {listen: '0.0.0.0:7444', url: 'http://a'}", "bootstrapData.url: "),
+        (
+            "bootstrapData: {listen: '0.0.0.0:7444', url: 'https://a', certFile: a}",
+            "bootstrapData.certFile: ",
+        ),
+        ("shutdown: {watchGrace: -1s}", "shutdown.watchGrace: "),
+        ("controllers: {bootstrapTokenTTL: soon}", "controllers.bootstrapTokenTTL: "),
+        ("controllers: {bootstrapTokenTTL: 59s}", "controllers.bootstrapTokenTTL: must be at least 60s"),
+        ("controllers: {nodeLabels: ['(']}", "controllers.nodeLabels: "),
+        ("controllers: {nodeAnnotations: ['']}", "controllers.nodeAnnotations: "),
+        ("controllers: {interruptibleFlavors: ['[']}", "controllers.interruptibleFlavors: "),
+        (
+            "controllers: {namespaceWeights: {team-a: 0}}",
+            "controllers.namespaceWeights: the weight of team-a must be from 1 to 100",
+        ),
+        ("controllers: {namespaceWeights: {A: 2}}", "controllers.namespaceWeights: no namespace can"),
+        ("controllers: {workloadClient: {qps: 0}}", "controllers.workloadClient.qps: "),
+        ("controllers: {workloadClient: {burst: 0}}", "controllers.workloadClient.burst: "),
+        (
+            "controllers: {workloadClient: {connectionGrace: soon}}",
+            "controllers.workloadClient.connectionGrace: ",
+        ),
+        (
+            "controllers: {workloadClient: {conditionsGrace: 1m}}",
+            "controllers.workloadClient.conditionsGrace: ",
+        ),
+        (
+            "controllers: {workloadClient: {connectionGrace: 6m}}",
+            "controllers.workloadClient.conditionsGrace: must be at least 2m and longer",
+        ),
+    ];
+
     #[test]
     fn an_invalid_value_is_refused_with_the_name_of_its_field() {
-        let table = [
-            ("audit: {omitStages: [Begun]}", "audit.omitStages: "),
-            ("audit: {maxSizeMegabytes: 0}", "audit.maxSizeMegabytes: "),
-            ("tracing: {samplingRatePerMillion: 1000001}", "tracing.samplingRatePerMillion: "),
-            ("tracing: {endpoint: 'ftp://a'}", "tracing.endpoint: "),
-            ("tracing: {endpoint: 'https://a:4317'}", "tracing.caFile: is required"),
-            ("tracing: {caFile: a}", "tracing.caFile: "),
-            ("audit: {enabled: false, policyFile: a}", "audit.enabled: "),
-            ("audit: {enabled: false, chain: {enabled: true}}", "audit.enabled: "),
-            ("audit: {webhook: {url: 'http://a'}}", "audit.webhook.url: "),
-            ("audit: {webhook: {url: 'https://a', clientKeyFile: k}}", "audit.webhook.clientCertFile "),
-            ("audit: {webhook: {url: 'https://a', batchMaxSize: 0}}", "audit.webhook.batchMaxSize: "),
-            ("audit: {webhook: {url: 'https://a', batchMaxWait: soon}}", "audit.webhook.batchMaxWait: "),
-            ("cloud: {allowedEndpoints: ['http://k']}", "cloud.allowedEndpoints: \"http://k\" is not"),
-            ("limits: {readsAtOnce: 0}", "limits.readsAtOnce: "),
-            ("limits: {goawayChance: 0.5}", "limits.goawayChance: "),
-            (
-                "tls: {certFile: a, keyFile: b, sniCertificates: [{certFile: c, keyFile: d, names: [a.*.b]}]}",
-                "tls.sniCertificates[0].names: ",
-            ),
-            ("keystone: {authURL: 'http://k'}", "keystone.authURL: must begin with https://"),
-            ("keystone: {authURL: k}", "keystone.authURL: "),
-            (
-                "keystone: {authURL: 'https://k', projectRoles: {member: ''}}",
-                "keystone.projectRoles: role \"member\"",
-            ),
-            ("serviceAccounts: {maxTokenLifetime: 1m}", "serviceAccounts.maxTokenLifetime: must be at least"),
-            ("serviceAccounts: {maxTokenLifetime: soon}", "serviceAccounts.maxTokenLifetime: "),
-            ("serviceAccounts: {issuer: 'http://a'}", "serviceAccounts.issuer: "),
-            ("backup: {name: 'a/b'}", "backup.name: "),
-            ("backup: {keyFile: k, schedule: {every: soon, to: ['file:/a']}}", "backup.schedule.every: "),
-            ("backup: {keyFile: k, schedule: {every: 59s, to: ['file:/a']}}", "backup.schedule.every: "),
-            ("backup: {keyFile: k, schedule: {every: 1h}}", "backup.schedule.to: "),
-            ("backup: {keyFile: k, schedule: {every: 1h, to: ['file:a']}}", "backup.schedule.to[0]: "),
-            ("backup: {keyFile: k, schedule: {every: 1h, to: ['ftp://a']}}", "backup.schedule.to[0]: "),
-            ("backup: {keyFile: k, schedule: {every: 1h, to: ['s3://a?key=b']}}", "backup.schedule.to[0]: "),
-            ("backup: {keyFile: k, schedule: {every: 1h, to: ['swift://a']}}", "backup.swift.cloudsFile: "),
-            ("backup: {schedule: {every: 1h, to: ['file:/a']}}", "backup.keyFile: "),
-            ("shutdown: {delay: soon}", "shutdown.delay: "),
-            ("clock: {acceptedAt: soon}", "clock.acceptedAt: "),
-            ("bootstrapData: {listen: here, url: 'https://a'}", "bootstrapData.listen: "),
-            ("bootstrapData: {listen: '0.0.0.0:7444', url: 'http://a'}", "bootstrapData.url: "),
-            (
-                "bootstrapData: {listen: '0.0.0.0:7444', url: 'https://a', certFile: a}",
-                "bootstrapData.certFile: ",
-            ),
-            ("shutdown: {watchGrace: -1s}", "shutdown.watchGrace: "),
-            ("controllers: {bootstrapTokenTTL: soon}", "controllers.bootstrapTokenTTL: "),
-            ("controllers: {bootstrapTokenTTL: 59s}", "controllers.bootstrapTokenTTL: must be at least 60s"),
-            ("controllers: {nodeLabels: ['(']}", "controllers.nodeLabels: "),
-            ("controllers: {nodeAnnotations: ['']}", "controllers.nodeAnnotations: "),
-            ("controllers: {interruptibleFlavors: ['[']}", "controllers.interruptibleFlavors: "),
-            (
-                "controllers: {namespaceWeights: {team-a: 0}}",
-                "controllers.namespaceWeights: the weight of team-a must be from 1 to 100",
-            ),
-            ("controllers: {namespaceWeights: {A: 2}}", "controllers.namespaceWeights: no namespace can"),
-            ("controllers: {workloadClient: {qps: 0}}", "controllers.workloadClient.qps: "),
-            ("controllers: {workloadClient: {burst: 0}}", "controllers.workloadClient.burst: "),
-            (
-                "controllers: {workloadClient: {connectionGrace: soon}}",
-                "controllers.workloadClient.connectionGrace: ",
-            ),
-            (
-                "controllers: {workloadClient: {conditionsGrace: 1m}}",
-                "controllers.workloadClient.conditionsGrace: ",
-            ),
-            (
-                "controllers: {workloadClient: {connectionGrace: 6m}}",
-                "controllers.workloadClient.conditionsGrace: must be at least 2m and longer",
-            ),
-        ];
-        for (text, expected) in table {
+        for (text, expected) in REFUSED {
             let text = format!("apiVersion: capstan.dev/v1alpha1\nkind: ServerConfiguration\n{text}\n");
             let error = read(&text).unwrap().check().unwrap_err().to_string();
             assert!(error.starts_with(expected), "{text}: {error}");

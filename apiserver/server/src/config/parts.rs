@@ -28,7 +28,10 @@ pub(super) fn read(path: &Path, directory: &Path) -> anyhow::Result<ServerConfig
         let parts: Vec<String> = parts.iter().map(|part| part.display().to_string()).collect();
         format!("{} with {}", path.display(), parts.join(", "))
     };
-    let configuration: ServerConfiguration = serde_json::from_value(merged).with_context(named)?;
+    // The reader of YAML shows the field, and that of JSON values does not.
+    let text = serde_saphyr::to_string(&merged).with_context(named)?;
+    let configuration: ServerConfiguration =
+        serde_saphyr::from_str(&text).map_err(|error| anyhow::anyhow!("{}, merged: {error}", named()))?;
     configuration.check_head(path)?;
     Ok(configuration)
 }
@@ -49,8 +52,7 @@ fn parts(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
 
 /// Reads a file with a mapping. A file without content is an empty one.
 fn mapping(path: &Path) -> anyhow::Result<Value> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+    let text = crate::pki::read(path)?;
     let value: Value =
         serde_saphyr::from_str(&text).map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
     match value {
@@ -113,6 +115,8 @@ mod tests {
         for (text, expected) in [
             ("unknown: 1\n", "unknown"),
             ("listen: [1]\n", "a.conf"),
+            ("listen: [1]\n", "listen"),
+            ("limits: {readsAtOnce: many}\n", "readsAtOnce: many"),
             ("- a\n", "is no mapping"),
             ("kind: Other\n", "ServerConfiguration"),
         ] {

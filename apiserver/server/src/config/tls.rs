@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use anyhow::bail;
 use serde::Deserialize;
 
+use super::is_dns_name;
+
 /// Serving certificate, with additional ones for certain names.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -35,12 +37,7 @@ pub(crate) struct SniCertificate {
 impl Tls {
     pub(super) fn check(&self) -> anyhow::Result<()> {
         for (index, certificate) in self.sni_certificates.iter().enumerate() {
-            let is_name = |name: &str| {
-                let name = name.strip_prefix("*.").unwrap_or(name);
-                !name.is_empty()
-                    && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_'))
-            };
-            if let Some(bad) = certificate.names.iter().find(|name| !is_name(name)) {
+            if let Some(bad) = certificate.names.iter().find(|name| !is_dns_name(name)) {
                 bail!(
                     "tls.sniCertificates[{index}].names: {bad:?} is not a DNS name; use a name such as a.example or *.example"
                 );

@@ -31,8 +31,11 @@ impl Tracing {
         }
         let url = self.url();
         let is_secure = url.starts_with("https://");
-        if !is_secure && !url.starts_with("http://") {
-            bail!("tracing.endpoint: must be HOST:PORT, or begin with http:// or https://");
+        if !self.has_host_and_port() || (!is_secure && !url.starts_with("http://")) {
+            bail!(
+                "tracing.endpoint: must be HOST:PORT, or begin with http:// or https://, not {:?}",
+                self.given()
+            );
         }
         if is_secure != self.ca_file.is_some() {
             bail!("tracing.caFile: is required for an endpoint with https, and not allowed for another one");
@@ -40,8 +43,19 @@ impl Tracing {
         Ok(())
     }
 
+    fn given(&self) -> &str {
+        self.endpoint.as_deref().unwrap_or("localhost:4317")
+    }
+
+    /// Reports whether the endpoint has a host, and a port if it is no URL: no collector listens on the port of http.
+    fn has_host_and_port(&self) -> bool {
+        let url: Option<http::Uri> = self.url().parse().ok();
+        let url = url.filter(|url| url.host().is_some_and(|host| !host.is_empty()));
+        url.is_some_and(|url| url.port_u16().is_some() || self.given().contains("://"))
+    }
+
     fn url(&self) -> String {
-        let endpoint = self.endpoint.as_deref().unwrap_or("localhost:4317");
+        let endpoint = self.given();
         if endpoint.contains("://") { endpoint.to_owned() } else { format!("http://{endpoint}") }
     }
 

@@ -34,7 +34,7 @@ impl Ask {
         match default {
             _ if !answer.is_empty() => Ok(answer),
             Some(default) => Ok(default),
-            None => bail!("{flag}: must be given"),
+            None => bail!("{flag}: must be given: {question}"),
         }
     }
 

@@ -9,6 +9,10 @@ use clap::ValueEnum;
 use super::Layout;
 use super::installation::bracketed;
 
+/// Path by which balancers and kubelets check the readiness of a server. A KMS plug-in that is down concerns writes of
+/// encrypted kinds alone, and all servers at once: without the exclusion, none of them would get requests.
+pub(super) const READY: &str = "/readyz?exclude=kms-providers";
+
 /// Program whose configuration is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Balancer {
@@ -54,7 +58,7 @@ fn keepalived(nodes: &Nodes, layout: &Layout) -> anyhow::Result<String> {
         "# /etc/keepalived/keepalived.conf, the same on all nodes\n\
          global_defs {{\n    enable_script_security\n    script_user root\n}}\n\
          vrrp_script capstan {{\n    \
-         script \"/usr/bin/curl --silent --fail --max-time 2 --output /dev/null --cacert {} https://localhost:{}/readyz\"\n    \
+         script \"/usr/bin/curl --silent --fail --max-time 2 --output /dev/null --cacert {} https://localhost:{}{READY}\"\n    \
          interval 2\n    timeout 3\n    fall 2\n    rise 2\n}}\n\
          vrrp_instance capstan {{\n    state BACKUP\n    nopreempt\n    interface {}\n    virtual_router_id 74\n    \
          priority 100\n    advert_int 1\n    virtual_ipaddress {{\n        {address}/{length}\n    }}\n    \
@@ -74,7 +78,7 @@ fn haproxy(nodes: &Nodes) -> String {
          timeout check 3s\n    retries 3\n    option redispatch 1\n\
          frontend capstan\n    bind :{port} v4v6\n    default_backend capstan\n\
          backend capstan\n    balance leastconn\n    option httpchk\n    \
-         http-check send meth GET uri /readyz hdr Host localhost\n    http-check expect status 200\n    \
+         http-check send meth GET uri {READY} hdr Host localhost\n    http-check expect status 200\n    \
          default-server check check-ssl check-sni localhost verify required ca-file /etc/haproxy/capstan-ca.crt inter 2s fall 2 rise 2 \
          on-marked-down shutdown-sessions\n"
     );
@@ -103,16 +107,19 @@ mod tests {
         let layout = Layout::new(std::path::Path::new("/")).unwrap();
         let text = configuration(Balancer::Keepalived, &nodes("192.0.2.9"), &layout).unwrap();
         for expected in [
-            "--cacert /var/lib/capstan/pki/ca.crt https://localhost:7443/readyz",
+            "--cacert /var/lib/capstan/pki/ca.crt https://localhost:7443/readyz?exclude=kms-providers",
             "interface eth0",
             "192.0.2.9/32",
         ] {
             assert!(text.contains(expected), "{text}");
         }
         let text = configuration(Balancer::Haproxy, &nodes("capstan.example"), &layout).unwrap();
-        for expected in
-            ["uri /readyz", "verify required", "server a 192.0.2.1:7443", "server b [2001:db8::2]:7443"]
-        {
+        for expected in [
+            "uri /readyz?exclude=kms-providers ",
+            "verify required",
+            "server a 192.0.2.1:7443",
+            "server b [2001:db8::2]:7443",
+        ] {
             assert!(text.contains(expected), "{text}");
         }
         let error = configuration(Balancer::Keepalived, &nodes("capstan.example"), &layout).unwrap_err();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 
 use super::balancers::{self, Nodes};
 use super::installation::{Installation, StoreKind};
@@ -40,14 +40,11 @@ pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<()> {
     let installation = &settings.installation;
     let services = Services::new(&layout, arguments.etcd.as_deref(), installation, arguments.no_start)?;
     let mut steps = Steps::default();
-    let recovery = files(&mut steps, arguments, &layout, &settings)?;
+    files(&mut steps, arguments, &layout, &settings)?;
     services.write(&mut steps, &layout, installation)?;
     let text = installation.text()?;
     steps.file(&record, "record of the installation", &text)?;
     let is_started = start(&mut steps, &services, &layout, installation)?;
-    if let Some(key) = recovery {
-        line("recovery", &format!("{key}   # keep it apart from the nodes: it is not printed again"))?;
-    }
     if steps.changes == 0 {
         return line("done", "nothing had to be changed");
     }
@@ -61,13 +58,14 @@ pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<()> {
     }
 }
 
-/// Creates the keys and the configurations. Returns the recovery key, if it is new.
+/// Creates the keys and the configurations. Prints the recovery key at once if it is new: a later step may fail, and the
+/// next run finds the file.
 fn files(
     steps: &mut Steps,
     arguments: &InitArguments,
     layout: &Layout,
     settings: &Settings,
-) -> anyhow::Result<Option<String>> {
+) -> anyhow::Result<()> {
     let (data, installation) = (layout.data(), &settings.installation);
     steps.create(&data, "data directory", || pki::private_directory(&data))?;
     let authority = keys::authority(steps, &data)?;
@@ -76,6 +74,13 @@ fn files(
         recovery = Some(recovery::create(&data, arguments.recovery_key_file.as_deref())?);
         Ok(())
     })?;
+    match (recovery, &arguments.recovery_key_file) {
+        (Some(key), _) => {
+            line("recovery", &format!("{key}   # keep it apart from the nodes: it is not printed again"))?;
+        }
+        (None, Some(given)) => recovery::check(&data, given)?,
+        (None, None) => {}
+    }
     keys::of_etcd(steps, &data, installation)?;
     copy(steps, &data, arguments, settings)?;
     if installation.store == StoreKind::Etcd {
@@ -86,10 +91,10 @@ fn files(
     steps.configuration(&layout.config(), "configuration of Capstan", &text)?;
     steps.create(&layout.admin(), "kubeconfig of the first administrator", || {
         let pair = authority.client(ADMIN, &[ADMINS.to_owned()], None, ADMIN_LIFETIME)?;
-        let text = kubeconfig::document(&installation.server(), authority.certificate(), ADMIN, &pair)?;
+        let text = kubeconfig::document(&installation.server(), Some(authority.certificate()), ADMIN, &pair)?;
         pki::write_private(&layout.admin(), &text)
     })?;
-    Ok(recovery)
+    Ok(())
 }
 
 /// Copies the files that the flags name: the kubeconfig of the host, the CA of Keystone, and the certificates of an etcd.
@@ -109,9 +114,6 @@ fn copy(
     ];
     for (from, to, purpose) in files {
         let Some(from) = from else { continue };
-        if settings.installation.store != StoreKind::ExternalEtcd && to.starts_with(&client) {
-            bail!("--etcd-ca, --etcd-cert and --etcd-key: give them with --store external-etcd only");
-        }
         let text = pki::read(from)?;
         steps.file(&to, purpose, &text)?;
     }

@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::static_pods::StaticPods;
+use crate::config::is_dns_name;
 use crate::pki;
 
 /// Port at which clients reach the etcd of a node.
@@ -103,15 +104,20 @@ impl Installation {
         format!("https://{}:{}", bracketed(self.endpoint.as_deref().unwrap_or(&address)), self.port)
     }
 
+    /// Reports whether Capstan has a certificate for an etcd that does not run on the nodes.
+    pub(crate) fn uses_tls_for_etcd(&self) -> bool {
+        self.etcd_endpoints.iter().any(|url| url.starts_with("https://"))
+    }
+
     /// Returns the files of the data directory that all nodes share.
     pub(crate) fn shared_files(&self) -> Vec<&'static str> {
         let mut files = vec!["pki/ca.crt", "pki/ca.key", "encryption.yaml"];
         match self.store {
-            StoreKind::Embedded => {}
             StoreKind::Etcd => files.extend(["etcd/pki/ca.crt", "etcd/pki/ca.key"]),
-            StoreKind::ExternalEtcd => {
+            StoreKind::ExternalEtcd if self.uses_tls_for_etcd() => {
                 files.extend(["etcd/client/ca.crt", "etcd/client/tls.crt", "etcd/client/tls.key"]);
             }
+            StoreKind::Embedded | StoreKind::ExternalEtcd => {}
         }
         if self.has_host {
             files.push("host.kubeconfig");
@@ -137,8 +143,26 @@ impl Installation {
         if self.address.is_loopback() && self.store == StoreKind::Etcd {
             bail!("--address: other nodes cannot reach {}; give the address of a network", self.address);
         }
+        let is_address = |text: &str| text.parse::<IpAddr>().is_ok();
+        let is_name = |text: &str| is_address(text) || (is_dns_name(text) && !text.starts_with("*."));
+        if let Some(bad) = self.endpoint.as_deref().filter(|endpoint| !is_name(endpoint)) {
+            bail!(
+                "--endpoint: {bad:?} is neither an address nor a DNS name; give it without scheme and port"
+            );
+        }
+        let is_of_etcd = matches!(self.port, ETCD_CLIENT | ETCD_PEER) && self.store == StoreKind::Etcd;
+        if self.port == 0 || is_of_etcd {
+            bail!(
+                "--port: {} cannot be the port of the API; etcd has the ports {ETCD_CLIENT} and {ETCD_PEER}",
+                self.port
+            );
+        }
         if (self.store == StoreKind::ExternalEtcd) == self.etcd_endpoints.is_empty() {
             bail!("--etcd-endpoints: give them with --store external-etcd, and only then");
+        }
+        let has_scheme = |url: &String| url.starts_with("https://") || url.starts_with("http://");
+        if let Some(bad) = self.etcd_endpoints.iter().find(|url| !has_scheme(url)) {
+            bail!("--etcd-endpoints: {bad:?} is not a URL such as https://192.0.2.20:2379");
         }
         if self.static_pods.as_ref().is_some_and(|pods| pods.image.is_empty() || pods.etcd_image.is_empty()) {
             bail!("--static-pod: name the image of Capstan, and do not leave --etcd-image empty");

@@ -93,7 +93,7 @@ fn request(steps: &mut Steps, arguments: &JoinArguments, layout: &Layout) -> any
     let token: Token = arguments
         .token
         .as_deref()
-        .context("--token: must be given")?
+        .context("--token: must be given; create one by `capstan join-token create` on another node")?
         .parse()
         .map_err(|error| anyhow::anyhow!("--token: {error}"))?;
     let address = arguments.address.map_or_else(|| own_address(&arguments.server), Ok)?;
@@ -179,7 +179,8 @@ async fn vote(
     installation: &Installation,
     by_hand: bool,
 ) -> anyhow::Result<Membership> {
-    let members = Members::connect(of_peers(layout, installation)?).await?;
+    let members = Members::connect(of_peers(layout, installation)?).await;
+    let members = members.context("no etcd of another node answers; can this one reach its port 2379?")?;
     let peer = peer_url(installation.address);
     let end = Instant::now() + PATIENCE;
     loop {

@@ -26,8 +26,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(crate) fn leave(arguments: &LeaveArguments) -> anyhow::Result<()> {
     let (lost, arguments) = (arguments.lost.as_deref(), &arguments.reset);
     let layout = Layout::new(&arguments.root)?;
-    let installation =
-        Installation::read_file(&layout.record()).context("this node has no installation to leave")?;
+    let installation = Installation::read_file(&layout.record()).map_err(|error| {
+        crate::pki::if_missing(error, || "this node has no installation to leave".to_owned())
+    })?;
     if let Some(lost) = lost {
         let question = format!("Remove node {lost} from the etcd of {}?", installation.name);
         Ask::new(arguments.yes).confirm(arguments.yes, &question)?;

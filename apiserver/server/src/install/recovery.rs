@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
 use crate::{encryption, pki};
 
@@ -22,6 +22,22 @@ pub(super) fn create(data: &Path, given: Option<&Path>) -> anyhow::Result<String
     };
     pki::write_private(&data.join("encryption.yaml"), &encryption::with_key(&key))?;
     Ok(format!("{FORM}{}", URL_SAFE_NO_PAD.encode(key)))
+}
+
+/// Checks that the file with the encryption key has the key of a recovery key: it stays as it is.
+///
+/// # Errors
+/// Another key, or a file that has no recovery key.
+pub(super) fn check(data: &Path, given: &Path) -> anyhow::Result<()> {
+    let key = parse(&pki::read(given)?).with_context(|| given.display().to_string())?;
+    let path = data.join("encryption.yaml");
+    if !pki::read(&path)?.contains(&STANDARD.encode(key)) {
+        bail!(
+            "--recovery-key-file: {} has another key that encrypts Secrets. `capstan reset` removes it, with all objects",
+            path.display()
+        );
+    }
+    Ok(())
 }
 
 /// Parses a recovery key. The error does not repeat it.
@@ -54,6 +70,12 @@ mod tests {
         let read = |data: &Path| pki::read(&data.join("encryption.yaml")).unwrap();
         assert_eq!(read(&one), read(&other));
         encryption::load(None, &other).unwrap();
+        check(&other, &file).unwrap();
+        let third = directory.path().join("third");
+        std::fs::create_dir(&third).unwrap();
+        create(&third, None).unwrap();
+        let error = check(&third, &file).unwrap_err().to_string();
+        assert!(error.starts_with("--recovery-key-file: "), "{error}");
         std::fs::write(&file, "capr1.hunter2").unwrap();
         let error = format!("{:#}", create(&other, Some(&file)).unwrap_err());
         assert!(error.contains("recovery key") && !error.contains("hunter2"), "{error}");

@@ -156,23 +156,25 @@ impl Services {
         let url = rendered::readiness(installation);
         let client = join::client(&join::hashes_of_cas(cas)?)?;
         let end = Instant::now() + PATIENCE;
-        let is_ready = run_async(async {
+        let failure = run_async(async {
             loop {
-                if client.get(&url).send().await.is_ok_and(|answer| answer.status().is_success()) {
-                    return true;
-                }
+                let why = match client.get(&url).send().await {
+                    Ok(answer) if answer.status().is_success() => return None,
+                    Ok(answer) => format!("answers {}", answer.status()),
+                    Err(_) => "does not answer".to_owned(),
+                };
                 if Instant::now() > end {
-                    return false;
+                    return Some(why);
                 }
                 tokio::time::sleep(PAUSE).await;
             }
         })?;
-        if !is_ready {
+        if let Some(why) = failure {
             let log = match &self.pods {
                 Some(_) => "`crictl ps -a` and `crictl logs`".to_owned(),
                 None => format!("`journalctl -u {CAPSTAN}`"),
             };
-            bail!("{url} does not answer within {} s; see {log}", PATIENCE.as_secs());
+            bail!("{url} {why} after {} s; see {log}", PATIENCE.as_secs());
         }
         line("ready", &url)
     }

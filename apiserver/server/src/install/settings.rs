@@ -41,7 +41,8 @@ impl Settings {
         let given = arguments.node_name.clone();
         let node = ask.setting("--node-name", "Name of this node", given, Some(host_name()))?;
         let given = arguments.address.map(|address| address.to_string());
-        let address = ask.setting("--address", "Address of this node", given, None)?;
+        let question = "IP address at which the other nodes and the clients reach this node";
+        let address = ask.setting("--address", question, given, None)?;
         let address = address.parse().with_context(|| format!("--address: {address:?} is no IP address"))?;
         let endpoint = ask
             .optional("Virtual address or DNS name of all nodes (empty: none)", arguments.endpoint.clone())?;
@@ -66,6 +67,7 @@ impl Settings {
         };
         installation.issuer = installation.server();
         installation.check()?;
+        check_certificates(arguments, &installation, true)?;
         Ok(Self { installation, others, host_kubeconfig, keystone_ca })
     }
 
@@ -80,6 +82,8 @@ impl Settings {
                 found.name
             );
         }
+        check_others(arguments, found.store)?;
+        check_certificates(arguments, &found, false)?;
         Ok(Self {
             installation: found,
             others: arguments.nodes.iter().map(|(name, _)| name.clone()).collect(),
@@ -107,6 +111,10 @@ fn different_flag(arguments: &InitArguments, found: &Installation) -> Option<&'s
         ("--address", arguments.address.is_none_or(|given| given == found.address)),
         ("--endpoint", same(&arguments.endpoint, &endpoint)),
         ("--store", arguments.store.is_none_or(|given| given == found.store)),
+        (
+            "--etcd-endpoints",
+            arguments.etcd_endpoints.is_empty() || arguments.etcd_endpoints == found.etcd_endpoints,
+        ),
         ("--port", arguments.port.is_none_or(|given| given == found.port)),
         ("--host-kubeconfig", arguments.host_kubeconfig.is_none() || found.has_host),
         ("--keystone-url", same(&arguments.keystone_url, url)),
@@ -130,8 +138,34 @@ fn store(ask: Ask, arguments: &InitArguments) -> anyhow::Result<StoreKind> {
     }
 }
 
+/// Refuses other nodes with a store that no other node can use.
+fn check_others(arguments: &InitArguments, store: StoreKind) -> anyhow::Result<()> {
+    if store == StoreKind::Embedded && !arguments.nodes.is_empty() {
+        bail!("--node: with --store embedded no other node can join. Leave out --node, or use --store etcd");
+    }
+    Ok(())
+}
+
+/// Refuses certificates for an etcd without TLS, and a part of those for one with it. A further run has their copies.
+fn check_certificates(
+    arguments: &InitArguments,
+    installation: &Installation,
+    is_new: bool,
+) -> anyhow::Result<()> {
+    let InitArguments { etcd_ca, etcd_cert, etcd_key, .. } = arguments;
+    let given = [etcd_ca, etcd_cert, etcd_key].into_iter().flatten().count();
+    let flags = "--etcd-ca, --etcd-cert and --etcd-key";
+    match (installation.uses_tls_for_etcd(), given) {
+        (false, 0) | (true, 3) => Ok(()),
+        (true, 0) if !is_new => Ok(()),
+        (false, _) => bail!("{flags}: give them with --store external-etcd and URLs with https only"),
+        (true, _) => bail!("{flags}: give all three for an etcd with https"),
+    }
+}
+
 /// Returns the names of the other nodes.
 fn others(ask: Ask, arguments: &InitArguments, store: StoreKind) -> anyhow::Result<Vec<String>> {
+    check_others(arguments, store)?;
     if !arguments.nodes.is_empty() || store == StoreKind::Embedded {
         return Ok(arguments.nodes.iter().map(|(name, _)| name.clone()).collect());
     }

@@ -57,7 +57,7 @@ impl StaticPods {
             "livenessProbe":
                 {"httpGet": get("/livez"), "periodSeconds": 10, "timeoutSeconds": 5, "failureThreshold": 3},
             "readinessProbe":
-                {"httpGet": get("/readyz"), "periodSeconds": 5, "timeoutSeconds": 5, "failureThreshold": 2},
+                {"httpGet": get(super::balancers::READY), "periodSeconds": 5, "timeoutSeconds": 5, "failureThreshold": 2},
             "resources": {"requests": {"cpu": "250m", "memory": "256Mi"}},
         });
         let directories = [("config", layout.config_directory(), true), ("data", layout.data(), false)];

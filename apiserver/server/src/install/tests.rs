@@ -207,7 +207,8 @@ fn a_reset_removes_all_files_and_needs_a_confirmation() {
 #[test]
 fn settings_that_do_not_fit_are_refused_by_their_flag() {
     let root = tempfile::tempdir().unwrap();
-    let table: [(&[&str], &str); 8] = [
+    let table: [(&[&str], &str); 9] = [
+        (&["--name", "lab"], "--address: must be given: IP address"),
         (&["--address", "127.0.0.1"], "--address: "),
         (&["--address", "0.0.0.0"], "--address: "),
         (&["--address", "192.0.2.1", "--node-name", "A_B"], "--node-name: "),
@@ -223,6 +224,62 @@ fn settings_that_do_not_fit_are_refused_by_their_flag() {
         assert!(error.starts_with(expected), "{flags:?}: {error}");
     }
     assert_eq!(files(root.path()), BTreeMap::new(), "nothing is written before the settings are checked");
+}
+
+#[test]
+fn addresses_ports_and_stores_that_do_not_fit_are_refused_by_their_flag() {
+    let root = tempfile::tempdir().unwrap();
+    for (flags, expected) in [
+        ("--endpoint https://capstan.example:7443", "--endpoint: "),
+        ("--endpoint *.example", "--endpoint: "),
+        ("--port 2379", "--port: "),
+        ("--port 0", "--port: "),
+        ("--store embedded --node b", "--node: with --store embedded"),
+        ("--store external-etcd --etcd-endpoints a:2379", "--etcd-endpoints: "),
+        ("--store external-etcd --etcd-endpoints https://a:2379 --etcd-ca c", "--etcd-ca, --etcd-cert and"),
+        ("--store external-etcd --etcd-endpoints http://a:2379 --etcd-ca c", "--etcd-ca, --etcd-cert and"),
+        ("--etcd-ca c --etcd-cert c --etcd-key c", "--etcd-ca, --etcd-cert and"),
+    ] {
+        let given: Vec<&str> = INIT.into_iter().chain(flags.split(' ')).collect();
+        let error = run(&given, root.path()).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{flags}: {error}");
+    }
+    assert_eq!(files(root.path()), BTreeMap::new(), "nothing is written before the settings are checked");
+}
+
+#[test]
+fn an_etcd_elsewhere_without_tls_needs_no_certificates_for_other_nodes() {
+    let root = tempfile::tempdir().unwrap();
+    let of = |url: &'static str| ["--store", "external-etcd", "--etcd-endpoints", url];
+    let flags = [&INIT[..], &of("http://192.0.2.20:2379")].concat();
+    run(&flags, root.path()).unwrap();
+    let record = Installation::read_file(&Layout::new(root.path()).unwrap().record()).unwrap();
+    for name in record.shared_files() {
+        assert!(root.path().join("var/lib/capstan").join(name).exists(), "{name}");
+    }
+    run(&flags, root.path()).unwrap();
+    let error = run(&[&INIT[..], &of("http://192.0.2.21:2379")].concat(), root.path()).unwrap_err();
+    assert!(error.to_string().starts_with("--etcd-endpoints: differs"), "{error}");
+}
+
+#[test]
+fn a_recovery_key_that_is_not_the_key_of_the_node_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("recovery.key");
+    std::fs::write(&file, format!("capr1.{}\n", "A".repeat(43))).unwrap();
+    let path = file.display().to_string();
+    let flags = [&INIT[..], &["--recovery-key-file", &path]].concat();
+    run(&flags, root.path()).unwrap();
+    let before = files(root.path());
+    run(&flags, root.path()).unwrap();
+    std::fs::write(&file, format!("capr1.{}\n", "AAA".repeat(14) + "E")).unwrap();
+    let error = run(&flags, root.path()).unwrap_err().to_string();
+    assert!(error.starts_with("--recovery-key-file: "), "{error}");
+    let kept = |mut all: BTreeMap<String, (Vec<u8>, SystemTime)>| {
+        all.remove(&path);
+        all
+    };
+    assert_eq!(kept(before), kept(files(root.path())));
 }
 
 #[test]

@@ -22,9 +22,11 @@ use crate::{encryption, key_rotation, output, pki};
 /// A node without an installation, or with the embedded store; an etcd that does not answer.
 pub(crate) fn create_token(arguments: &TokenCreateArguments) -> anyhow::Result<()> {
     let layout = Layout::new(&arguments.root)?;
-    let installation = Installation::read_file(&layout.record()).context(
-        "this node has no installation; run this command on a node of `capstan init` or `capstan join`",
-    )?;
+    let installation = Installation::read_file(&layout.record()).map_err(|error| {
+        let text = "this node has no installation; run this command on a node of `capstan init` or \
+                    `capstan join`";
+        pki::if_missing(error, || text.to_owned())
+    })?;
     if let Some(name) = arguments.node.as_deref().filter(|name| !is_node_name(name)) {
         bail!("--node: {name:?} is no name of a node");
     }
@@ -47,7 +49,10 @@ pub(super) fn create(
     let etcd = EtcdFiles::new(etcd, false).read()?;
     let file = encryption::load(configuration.encryption_config_file.as_deref(), &data)?;
     run_async(async {
-        let store: Arc<dyn Store> = Arc::new(EtcdStore::connect(etcd).await?);
+        let store = EtcdStore::connect(etcd).await;
+        let store =
+            store.context("the etcd cannot be used; does it run? See `journalctl -u capstan-etcd`")?;
+        let store: Arc<dyn Store> = Arc::new(store);
         // The command seals the token as servers do now: with the promoted key, in the committed form.
         key_rotation::apply(store.as_ref(), &file.encryption).await?;
         file.encryption.derive_keys(store.form().writes() >= Form::DERIVED_KEYS);

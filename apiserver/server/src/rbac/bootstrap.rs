@@ -46,6 +46,7 @@ async fn make(objects: &ObjectStore, kind: Kind<'_>, plural: &str, wanted: &Valu
         permissions: None,
         admission: None,
         lock: None,
+        timeout: None,
     };
     let written = match objects.find(GROUP, plural, "", name).await {
         Ok(Some(found)) => {

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::str::FromStr;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -27,10 +27,7 @@ const LIMITED: [(&str, LevelFilter); 3] = [
 /// # Errors
 /// `logging.level` that is neither a level nor a filter.
 pub(super) fn start(configuration: &ServerConfiguration) -> anyhow::Result<()> {
-    let level = configuration.logging.level.as_deref().unwrap_or("info");
-    let filter = Targets::from_str(level)
-        .with_context(|| format!("logging.level: {level:?} is not a level or filter"))?
-        .with_targets(LIMITED);
+    let filter = filter(configuration.logging.level.as_deref().unwrap_or("info"))?.with_targets(LIMITED);
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(colours);
     let log = tracing_subscriber::registry().with(filter);
@@ -39,4 +36,42 @@ pub(super) fn start(configuration: &ServerConfiguration) -> anyhow::Result<()> {
         _ => log.with(lines).init(),
     }
     Ok(())
+}
+
+/// Parses a level, or a filter with levels of targets. A word that is no level is the name of a target. Without a level for
+/// the others, all their lines would be lost without an error.
+fn filter(text: &str) -> anyhow::Result<Targets> {
+    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+    let is_level = |part: &str| LevelFilter::from_str(part).is_ok();
+    let has_level = parts.iter().any(|part| is_level(part));
+    if let Some(bad) = parts.iter().find(|part| !has_level && !part.contains('=')) {
+        bail!(
+            "logging.level: {bad:?} is not a level; use error, warn, info, debug or trace, or a filter such as \
+             info,apiserver_http=debug"
+        );
+    }
+    Targets::from_str(&parts.join(","))
+        .with_context(|| format!("logging.level: {text:?} is not a level or filter"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_no_level_is_refused_instead_of_losing_all_lines() {
+        for good in ["info", "WARN", "off", "info,capstan=debug", "kube_client=off", "info,apiserver_http"] {
+            assert!(filter(good).is_ok(), "{good}");
+        }
+        for bad in ["warning", "verbose", "verbose,kube_client=off", "info,apiserver_http=verbose"] {
+            let error = filter(bad).unwrap_err().to_string();
+            assert!(error.starts_with("logging.level: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn spaces_around_the_parts_of_a_filter_are_not_part_of_names() {
+        let expected = filter("info,apiserver_http=debug").unwrap();
+        assert_eq!(filter(" info, apiserver_http=debug ").unwrap(), expected);
+    }
 }

@@ -45,7 +45,7 @@ use crate::rbac::RbacPolicy;
 use crate::replicas::ReplicaRecord;
 use crate::service_accounts::TokenIssuer;
 use crate::tls::TlsFiles;
-use crate::{compaction, controllers, revocations, storage_history, stored_form, version};
+use crate::{compaction, config, controllers, revocations, storage_history, stored_form, version};
 
 /// Default address: loopback, which no other machine reaches.
 pub(crate) const LISTEN: &str = "127.0.0.1:7443";
@@ -139,7 +139,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     };
     let running =
         has_controllers.then(|| start_controllers(&server, parts, configuration, &store, &supervisor));
-    announce(address, &data, &storage, &encryption.path());
+    announce(configuration, address, &data, &storage, &encryption.path());
     let certificates = tls.tls();
     let replica = upkeep.start(address.to_string(), server.objects(), &supervisor);
     let followers = Followers { uses: recorded_uses, authorities, signer, issuer, admission, replica };
@@ -277,14 +277,29 @@ fn audit_with_policy(
     Ok(log)
 }
 
-fn announce(address: SocketAddr, data: &Path, storage: &str, encryption: &str) {
+/// Logs the address and the files of the server, and the command with which its first user continues.
+fn announce(
+    configuration: &ServerConfiguration,
+    address: SocketAddr,
+    data: &Path,
+    storage: &str,
+    encryption: &str,
+) {
     tracing::info!(
         address = %format!("https://{address}"),
         data = %data.display(),
         storage,
         ca = %data.join("pki/ca.crt").display(),
         encryption,
-        "serving; make a kubeconfig with: capstan kubeconfig --data-dir {} --server https://{address}",
-        data.display()
+        "serving; make a kubeconfig with: capstan kubeconfig --data-dir {} --server {}",
+        data.display(),
+        config::local_url(address),
     );
+    let ServerConfiguration { server_names, tls, host, .. } = configuration;
+    if address.ip().is_unspecified() && server_names.is_empty() && tls.is_none() && host.is_none() {
+        tracing::warn!(
+            "serverNames is empty, so the serving certificate is valid for clients on this machine alone. Add the names and \
+             addresses that other clients use"
+        );
+    }
 }

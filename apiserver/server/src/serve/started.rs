@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::upkeep::Upkeep;
 use super::{LISTEN, signals, stores};
-use crate::admission::AdmissionConfigurations;
+use crate::admission::{AdmissionConfigurations, AdmissionMetrics};
 use crate::assembly::Assembly;
 use crate::audit::{self, Checkpoints};
 use crate::authorities::{AuthorityKeeper, AuthorityStore, Known};
@@ -41,7 +41,7 @@ use crate::service_accounts::TokenIssuer;
 use crate::start_hooks::StartHooks;
 use crate::storage_maintenance::SpaceMetrics;
 use crate::tls::{Sources, TlsFiles};
-use crate::{encryption, pki, storage_maintenance};
+use crate::{config, encryption, pki, storage_maintenance};
 
 /// Parts that are there before the port opens.
 pub(super) struct Started {
@@ -94,6 +94,7 @@ impl Started {
         let cloud = CloudParts::new(configuration, &mut metrics)?;
         let election_metrics = ElectionMetrics::registered(&mut metrics);
         let bootstrap_reads = BootstrapReads::registered(&mut metrics);
+        let of_admission = AdmissionMetrics::registered(&mut metrics);
         let (store, storage) =
             stores::open(configuration, &data, &encryption, &mut metrics, &supervisor).await?;
         let upkeep = Upkeep::new(configuration, &store, &encryption, &mut metrics)?;
@@ -129,7 +130,8 @@ impl Started {
         let (names, begin) = (assembly.namespaces(), authorities.answered());
         let hooks = StartHooks::start(&objects, Arc::clone(&store), names, begin, &supervisor);
         hooks.settle(&objects, begun).await;
-        let admission = AdmissionConfigurations::open(configuration, &objects, host.as_deref())?;
+        let admission =
+            AdmissionConfigurations::open(configuration, &objects, host.as_deref(), of_admission)?;
         settings.admission = Some(admission.control());
         Ok(Self {
             data,
@@ -254,7 +256,7 @@ impl CloudParts {
 
 fn listen(configuration: &ServerConfiguration) -> anyhow::Result<SocketAddr> {
     let text = configuration.listen.as_deref().unwrap_or(LISTEN);
-    text.parse().with_context(|| format!("listen: {text:?} is not an address with a port"))
+    config::listen_address(text)
 }
 
 /// Returns the endpoint by which nodes join, if `capstan init` or `capstan join` has made this one.

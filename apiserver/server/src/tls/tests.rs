@@ -85,6 +85,47 @@ fn a_file_without_a_revocation_list_changes_nothing() {
 }
 
 #[test]
+fn a_file_without_a_ca_of_clients_changes_nothing_and_is_named() {
+    let data = tempfile::tempdir().unwrap();
+    let path = data.path().join("clients.crt");
+    let ca = Authority::open(data.path()).unwrap().certificate().to_owned();
+    let key = pki::read(&data.path().join("pki/ca.key")).unwrap();
+    // The CAs of machines are known. They alone are no reason to accept the file.
+    let of_store = crate::authorities::of_one_ca(&pki::Pair { certificate: ca.clone(), key });
+    let (_sender, receiver) =
+        watch::channel(Known { authorities: Some(Arc::new(of_store)), ..Known::default() });
+    let open = || {
+        let mut sources = sources(&data, None, None);
+        sources.authorities = receiver.clone();
+        sources.configuration.client_ca_file = Some(path.clone());
+        sources.open()
+    };
+    std::fs::write(&path, "no CA").unwrap();
+    let Err(error) = open() else { panic!("there is no CA") };
+    let expected = format!("clientCaFile: {}: holds no certificate", path.display());
+    assert_eq!(format!("{error:#}"), expected);
+    std::fs::write(&path, &ca).unwrap();
+    let mut files = open().unwrap();
+    std::fs::write(&path, "").unwrap();
+    assert_eq!(files.reload(), Reload::Unusable(expected));
+    assert!(files.last.client_cas.starts_with(ca.trim_end()), "the last CAs stay in force");
+}
+
+#[test]
+fn a_certificate_with_the_key_of_another_is_refused_with_the_names_of_both_files() {
+    let data = tempfile::tempdir().unwrap();
+    let authority = Authority::open(data.path()).unwrap();
+    let [cert_file, key_file] = ["tls.crt", "tls.key"].map(|name| data.path().join(name));
+    let pairs = ["a.example", "b.example"].map(|name| authority.serving(&[name.to_owned()]).unwrap());
+    std::fs::write(&cert_file, &pairs[0].certificate).unwrap();
+    std::fs::write(&key_file, &pairs[1].key).unwrap();
+    let tls = Some(Tls { cert_file, key_file, sni_certificates: Vec::new() });
+    let Err(error) = sources(&data, tls, None).open() else { panic!("they do not match") };
+    let error = format!("{error:#}");
+    assert!(error.contains("tls.crt with ") && error.contains("tls.key: certificate and key"), "{error}");
+}
+
+#[test]
 fn a_ca_that_vanishes_is_not_replaced() {
     let data = tempfile::tempdir().unwrap();
     let mut files = sources(&data, None, None).open().unwrap();

@@ -1,6 +1,6 @@
 //! Fake host cluster that answers SubjectAccessReviews, and the authorizer of the direct endpoint with the same rule.
 
-use apiserver_access::{Attributes, Authorizer, Decision};
+use apiserver_access::{Attributes, Authorizer, Decision, Verdict};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Request, Response};
@@ -24,11 +24,9 @@ pub(crate) struct NeighbourRole;
 
 #[async_trait]
 impl Authorizer for NeighbourRole {
-    async fn authorize(&self, attributes: &Attributes) -> Decision {
-        if attributes.is_resource() && allows(&attributes.user.name, &attributes.namespace) {
-            return Decision::Allow;
-        }
-        Decision::NoOpinion(String::new())
+    async fn judge(&self, attributes: &Attributes) -> Verdict {
+        let may = attributes.is_resource() && allows(&attributes.user.name, &attributes.namespace);
+        Verdict::of(if may { Decision::Allow } else { Decision::NoOpinion(String::new()) }, self.name())
     }
 }
 

@@ -1,10 +1,11 @@
 //! Admission policies in CEL, with a real server.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::admission_scene::{ADMISSION, MAPS, Scene, map, send, warnings};
+use crate::process::PATIENCE;
 
 fn policy(name: &str, spec: &Value) -> Value {
     let mut policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
@@ -127,6 +128,47 @@ async fn a_policy_reads_the_permissions_of_the_user() {
     assert!(refused["message"].as_str().unwrap().ends_with("denied request: not approved"), "{refused}");
     send(&scene.alice, "POST", MAPS, &map("plain"), 201).await;
     send(&scene.admin, "POST", MAPS, &labelled, 201).await;
+}
+
+/// Returns the result of the type check of a policy, once it is that of a generation.
+async fn type_checking(scene: &Scene, path: &str, generation: u64) -> Value {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let mut policy = send(&scene.admin, "GET", path, &Value::Null, 200).await;
+        if policy["status"]["observedGeneration"] == generation {
+            return policy["status"]["typeChecking"].take();
+        }
+        assert!(Instant::now() < end, "{policy}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_status_of_a_policy_warns_of_wrong_types() {
+    let scene = Scene::start().await;
+    let spec = json!({"validations": [{"expression": "object == null || !has(object.dat)"},
+        {"expression": "object == null || has(object.data)", "messageExpression": "'g' + object.metadata.generation"}]});
+    bind(&scene, "typed.example.org", &spec, &json!({"validationActions": ["Audit"]})).await;
+    let path = format!("{ADMISSION}/validatingadmissionpolicies/typed.example.org");
+    let found = type_checking(&scene, &path, 1).await;
+    let all = found["expressionWarnings"].as_array().unwrap();
+    assert_eq!(all.len(), 2, "{found}");
+    for (warning, field, text) in [
+        (&all[0], "spec.validations[0].expression", "undefined field 'dat'"),
+        (&all[1], "spec.validations[1].messageExpression", "'_+_' applied to '(string, int)'"),
+    ] {
+        assert_eq!(warning["fieldRef"], field);
+        let shown = warning["warning"].as_str().unwrap();
+        assert!(
+            shown.starts_with("/v1, Kind=ConfigMap: ERROR: <input>:1:") && shown.contains(text),
+            "{shown}"
+        );
+    }
+    // A policy with warnings is in force, and a change is checked again.
+    send(&scene.alice, "POST", MAPS, &map("typed"), 201).await;
+    let right = json!({"spec": {"validations": [{"expression": "object == null || has(object.data)"}]}});
+    send(&scene.admin, "PATCH", &path, &right, 200).await;
+    assert_eq!(type_checking(&scene, &path, 2).await, json!({}));
 }
 
 fn mutating(name: &str, mutation: &Value, changes: &Value) -> Value {

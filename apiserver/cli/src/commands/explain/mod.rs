@@ -34,8 +34,7 @@ pub fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
         Some(reason) => page::plain(find(reason)?, width),
         None => list(width),
     };
-    let unwritable = |error| Failure::new(ExitCode::Failed, format!("cannot write the output: {error}"));
-    output::print(text.as_bytes()).map_err(unwritable)
+    output::print(text.as_bytes())
 }
 
 /// Returns two parts of the page of a reason: the steps that end the state, and the effect of waiting. `None` without a

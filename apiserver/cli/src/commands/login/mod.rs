@@ -190,7 +190,6 @@ fn info() -> Option<String> {
 fn print(version: exec_credential::Version, credential: Credential) -> Result<(), Failure> {
     let text = ExecCredential { version, credential }.text();
     output::print(text.as_bytes())
-        .map_err(|error| Failure::new(ExitCode::Failed, format!("cannot write the output: {error}")))
 }
 
 /// Returns the path of a file for a kubeconfig: kubectl runs the command in the directory of the user.

@@ -92,7 +92,8 @@ impl Settings {
     /// Returns a setting that the login needs. `meaning` says what it is.
     pub(super) fn required(&self, key: &str, meaning: &str) -> Result<&str, Failure> {
         self.get(key).ok_or_else(|| {
-            let summary = format!("cannot log in to Keystone: {} has no {key}: {meaning}", self.place);
+            let summary =
+                format!("cannot log in to Keystone: there is no {key} in {}: {meaning}", self.place);
             Failure::new(ExitCode::Failed, summary)
                 .next("give --cloud NAME with an entry of clouds.yaml, or source an openrc file")
         })
@@ -183,7 +184,7 @@ mod tests {
             (Some("alice"), None, None)
         );
         let failure = found.required("password", "a password").unwrap_err().to_string();
-        assert!(failure.contains("the OS_* variables has no password"), "{failure}");
+        assert!(failure.contains("there is no password in the OS_* variables: a password"), "{failure}");
         let secret = Settings::of("here", &[("password", "s3cret")]);
         assert!(!format!("{secret:?}").contains("s3cret"), "no credential in a log");
     }

@@ -38,7 +38,6 @@ pub fn why(arguments: &WhyArguments) -> Result<(), Failure> {
         let Connection { client, namespace } = arguments.connection.connect().await?;
         let text = answered(&client, &namespace, arguments).await?;
         output::print(text.as_bytes())
-            .map_err(|error| Failure::new(ExitCode::Failed, format!("cannot write the output: {error}")))
     })
     .map_err(|failure| if arguments.output == ViewForm::Json { failure.for_programs() } else { failure })
 }

@@ -3,8 +3,11 @@
 mod class;
 mod class_validation;
 mod health;
+mod named_by_topology;
 mod topology;
 mod upgrade;
+mod upgrade_stop;
+pub(crate) mod upgrade_verb;
 mod why;
 
 pub(crate) use class::{ClassKey, GROUP};
@@ -16,6 +19,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use apiserver_machinery::action::ActionHandler;
+use apiserver_machinery::admission::{GrantingWrite, UsedObject};
 use apiserver_machinery::object;
 use apiserver_machinery::related::{ObjectReader, Verdict};
 use apiserver_machinery::status::ApiResult;
@@ -32,7 +36,7 @@ use crate::rules::{names, plan_verb, protection, quota_shortage, rollout_setting
 
 /// Returns the verbs of a Cluster. To add one, add its line.
 pub(crate) fn verbs() -> Vec<Arc<dyn ActionHandler>> {
-    vec![plan_verb::verb::<Cluster>(), why::verb()]
+    vec![plan_verb::verb::<Cluster>(), upgrade_verb::verb(), why::verb()]
 }
 
 /// Strategy of Cluster.
@@ -41,6 +45,23 @@ pub(crate) struct ClusterStrategy;
 
 #[async_trait]
 impl Strategy for ClusterStrategy {
+    fn uses_through_others(&self) -> bool {
+        true
+    }
+
+    async fn used_through_others(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        others: &dyn ObjectReader,
+    ) -> ApiResult<Vec<UsedObject>> {
+        named_by_topology::newly_used(new, old, others).await
+    }
+
+    async fn check_grants(&self, write: GrantingWrite<'_>) -> ApiResult<()> {
+        upgrade_verb::check_annotations(write).await
+    }
+
     fn drops_nulls(&self) -> bool {
         true
     }
@@ -87,10 +108,8 @@ impl Strategy for ClusterStrategy {
         others: &dyn ObjectReader,
     ) -> ApiResult<Verdict> {
         let mut verdict = class_validation::validate(new, old, others).await?;
-        if let Some(field) = old.and_then(|old| quota_shortage::growth(new, old)) {
-            let (namespace, name) = (object::namespace(new), object::name(new));
-            verdict.warnings.extend(quota_shortage::warning(&field, namespace, name, others).await?);
-        }
+        let cluster = Some(object::name(new));
+        verdict.warnings.extend(quota_shortage::warning(new, old, cluster, others).await?);
         Ok(verdict)
     }
 
@@ -109,6 +128,7 @@ impl Strategy for ClusterStrategy {
         }
         validate_removals(new, old, &mut errors);
         topology::validate(new, &mut errors);
+        upgrade_verb::validate(new, old, &mut errors);
         rollout_settings::validate(new, old, rollout_settings::OF_CLUSTERS, &mut errors);
         errors
     }

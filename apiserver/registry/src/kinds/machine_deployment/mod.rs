@@ -5,7 +5,6 @@ mod revisions;
 mod rollback;
 
 use apiserver_machinery::admission::UsedObject;
-use apiserver_machinery::object;
 use apiserver_machinery::quota::Amounts;
 use apiserver_machinery::related::{ObjectReader, Verdict};
 use apiserver_machinery::status::ApiResult;
@@ -66,15 +65,8 @@ impl Strategy for MachineDeploymentStrategy {
         old: Option<&Value>,
         others: &dyn ObjectReader,
     ) -> ApiResult<Verdict> {
-        let spec =
-            get(new, "spec").filter(|spec| quota_shortage::grows(spec, old.and_then(|old| old.get("spec"))));
-        let warnings = match spec.and_then(|spec| text(spec, "clusterName")) {
-            Some(cluster) => {
-                quota_shortage::warning("spec.replicas", object::namespace(new), cluster, others).await?
-            }
-            None => None,
-        };
-        Ok(Verdict { warnings: warnings.into_iter().collect(), ..Verdict::default() })
+        let warning = quota_shortage::warning(new, old, text(new, "spec.clusterName"), others).await?;
+        Ok(Verdict { warnings: warning.into_iter().collect(), ..Verdict::default() })
     }
 
     async fn refuse_deletion_with(

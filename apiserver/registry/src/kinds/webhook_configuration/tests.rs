@@ -20,6 +20,20 @@ fn found(hooks: &[Value]) -> Vec<String> {
 }
 
 #[test]
+fn an_empty_ca_bundle_is_none() {
+    let strategy = WebhookConfigurationStrategy { is_mutating: false };
+    let of = |client: Value| {
+        let mut configuration = json!({"webhooks": [hook(&json!({"clientConfig": client}))]});
+        strategy.canonicalize(&mut configuration);
+        configuration["webhooks"][0]["clientConfig"].clone()
+    };
+    assert_eq!(of(json!({"url": "https://a", "caBundle": ""})), json!({"url": "https://a"}));
+    assert_eq!(of(json!({"caBundle": "Cg=="})), json!({"caBundle": "Cg=="}));
+    assert_eq!(of(json!("wrong")), json!("wrong"), "validation refuses it later");
+    strategy.canonicalize(&mut json!({"webhooks": 1}));
+}
+
+#[test]
 fn each_field_of_a_webhook_is_validated() {
     assert_eq!(found(&[hook(&json!({}))]), Vec::<String>::new());
     for (changes, expected) in [

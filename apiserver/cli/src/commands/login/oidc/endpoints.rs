@@ -260,5 +260,5 @@ fn cannot(issuer: &str) -> String {
 
 fn unreachable(issuer: &str, error: &reqwest::Error) -> Failure {
     Failure::new(ExitCode::Unreachable, format!("{}: it cannot be reached", cannot(issuer)))
-        .detail("cause", crate::error::chain(error))
+        .connection(error, "give the CA of the issuer with --issuer-ca")
 }

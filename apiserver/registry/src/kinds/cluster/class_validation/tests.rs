@@ -101,6 +101,34 @@ async fn a_version_may_rise_one_minor_after_the_last_upgrade_completed() {
 }
 
 #[tokio::test]
+async fn a_cancelled_upgrade_goes_back_to_the_version_that_the_control_plane_takes() {
+    let found = async |stop: &str, step: Option<&str>, world: Vec<(&'static str, Value)>| {
+        let (mut new, mut old) = (cluster("v1.34.0"), cluster("v1.36.0"));
+        for (cluster, stop) in [(&mut new, Some(stop)), (&mut old, None)] {
+            cluster["metadata"]["annotations"] = json!({
+                "capstan.dev/upgrade-stop": stop, "topology.internal.cluster.x-k8s.io/upgrade-step": step,
+            });
+        }
+        validated(&new, Some(&old), World(world)).await.0
+    };
+    let (now, before) = (|| running("v1.34.0"), || running("v1.33.0"));
+    assert_eq!(found("v1.34.0", None, now()).await, [""; 0]);
+    assert_eq!(found("v1.34.0", Some("v1.34.0"), before()).await, [""; 0], "the step is recorded first");
+    let mut newer = now();
+    newer[2].1["spec"]["template"]["spec"]["version"] = json!("v1.35.0");
+    let expected = "spec.topology.version: Invalid value: \"v1.34.0\": version cannot be decreased from \"1.36.0\" \
+                    to \"1.34.0\"";
+    for (case, stop, step, world) in [
+        ("the annotation names another version", "v1.35.0", None, now()),
+        ("another step has begun", "v1.34.0", Some("v1.35.0"), now()),
+        ("the control plane has not taken it", "v1.34.0", None, before()),
+        ("workers are newer", "v1.34.0", None, newer),
+    ] {
+        assert_eq!(found(stop, step, world).await, [expected], "{case}");
+    }
+}
+
+#[tokio::test]
 async fn an_upgrade_is_refused_while_another_is_in_progress() {
     let old = cluster("v1.33.1");
     let with = |index: usize, pointer: &str, value: Value| {
