@@ -18,6 +18,8 @@ pub(super) fn equal(left: &Value, right: &Value, context: &Context) -> Outcome<b
             return Err(format!("non-comparable type: {}", type_name(right, context)));
         }
         (Value::Version(left), Value::Version(right)) => std::rc::Rc::ptr_eq(left, right),
+        (Value::Time(left), Value::Time(right)) => left.is_identical(right),
+        (Value::Certificate(left), Value::Certificate(right)) => left == right,
         (left, right) => return Err(incompatible(left, right, context)),
     })
 }
@@ -77,6 +79,7 @@ pub(super) fn deeply_equal(left: &Value, right: &Value, context: &Context, depth
         }
         (Value::Integer(left, one), Value::Integer(right, other)) => left == right && one == other,
         (Value::Version(left), Value::Version(right)) => left == right,
+        (Value::Time(left), Value::Time(right)) => left.is_deeply_equal(right),
         (left, right) if left.is_nil() || right.is_nil() => left.is_nil() && right.is_nil(),
         (left, right) if type_name(left, context) == type_name(right, context) => {
             equal(left, right, context)?

@@ -6,7 +6,7 @@ use super::node::{Branch, Command, Loop, Node, Operand, Pipe};
 use super::number::Number;
 use super::parse::Templates;
 use super::value::{Context, LONGEST, Outcome, Value, Width, is_true, type_name};
-use super::versions;
+use super::{times, versions};
 
 /// Deepest nesting of bodies and calls. Upstream allows 100,000 calls, but each uses the stack.
 const DEEPEST: usize = 60;
@@ -309,6 +309,8 @@ impl Evaluator<'_> {
                 (None, MissingKey::Fails) => Err(format!("map has no entry for key {name:?}")),
             },
             Value::Version(version) => versions::method(version, name, arguments, self.context),
+            Value::Time(time) => times::method(time, name, arguments, self.context),
+            Value::Certificate(certificate) => certificate.field(name, arguments),
             other => {
                 let kind = type_name(other, self.context);
                 Err(format!("can't evaluate field {name} in type {kind}"))
@@ -380,6 +382,12 @@ impl Evaluator<'_> {
                 .integer
                 .map(|value| Value::Integer(value, Width::Int))
                 .ok_or_else(|| "expected integer; found a number with a fraction".to_owned()),
+            // Go cuts the bits off that do not fit.
+            (Operand::Number(number), Parameter::Uint32) => number
+                .integer
+                .filter(|value| *value >= 0)
+                .map(|value| Value::Integer(value & i64::from(u32::MAX), Width::Uint32))
+                .ok_or_else(|| "expected unsigned integer".to_owned()),
             (Operand::Number(number), Parameter::Float) => {
                 Ok(number.float.map_or(Value::Missing, Value::Float))
             }
@@ -397,8 +405,10 @@ impl Evaluator<'_> {
             Parameter::Reflect => true,
             Parameter::Text => matches!(value, Value::Text(_)),
             Parameter::Int => matches!(value, Value::Integer(_, Width::Int)),
+            Parameter::Uint32 => matches!(value, Value::Integer(_, Width::Uint32)),
             Parameter::Float => matches!(value, Value::Float(_)),
             Parameter::Bool => matches!(value, Value::Bool(_)),
+            Parameter::Time => matches!(value, Value::Time(_)),
             Parameter::Map => match &value {
                 Value::Map(map) => !self.context.is_of_texts(*map),
                 other => matches!(other, Value::Missing),

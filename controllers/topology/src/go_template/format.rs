@@ -37,6 +37,10 @@ pub(super) fn write(value: &Value, context: &Context, to: &mut String, depth: us
             to.push(']');
         }
         Value::Version(version) => to.push_str(&version.to_string()),
+        Value::Time(time) => to.push_str(&time.text()?),
+        Value::Certificate(certificate) => {
+            to.push_str(&format!("{{{} {}}}", certificate.certificate, certificate.key));
+        }
     }
     if depth == 0 || to.len().saturating_sub(before) > 1024 {
         context.check_length(to.len())?;

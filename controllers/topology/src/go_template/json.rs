@@ -31,6 +31,11 @@ fn write(value: &Value, style: Style, context: &Context, to: &mut String, depth:
         Value::Float(value) => to.push_str(&float(*value)?),
         Value::Text(text) => string(text, style, to),
         Value::Version(version) => string(&version.to_string(), style, to),
+        Value::Time(time) => string(&time.json()?, style, to),
+        Value::Certificate(certificate) => {
+            let fields = certificate.fields().map(|(name, field)| (Some(name.to_owned()), field));
+            container(fields.into(), ('{', '}'), style, context, to, depth)?;
+        }
         Value::List(list) => {
             let items = list.items.iter().map(|item| (None, item.clone())).collect();
             container(items, ('[', ']'), style, context, to, depth)?;

@@ -1,9 +1,10 @@
 //! Go templates (`text/template`) with the hermetic functions of the Sprig library.
 //!
-//! A template has no access to time, randomness, the environment or the network. Its work and its output are bounded,
+//! A template has no access to the clock, randomness, the environment or the network. Its work and its output are bounded,
 //! so that a template of a user cannot stop the server. Numbers of the data are floats, as Go decodes JSON. In templates of
 //! names, whole numbers are integers.
 
+mod certificate;
 mod compare;
 mod escapes;
 mod evaluate;
@@ -13,6 +14,7 @@ mod json;
 mod node;
 mod number;
 mod parse;
+mod times;
 mod token;
 mod value;
 mod versions;

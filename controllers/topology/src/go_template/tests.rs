@@ -15,11 +15,75 @@ fn errors_name_the_line() {
         ("a\n{{ .x", "template: t:2: unclosed action"),
         ("{{ nothing }}", "template: t:1: function \"nothing\" not defined"),
         ("{{ now }}", "template: t:1: function \"now\" not defined: it is no pure function of the variables"),
+        (
+            "{{ genPrivateKey \"rsa\" }}",
+            "template: t:1: function \"genPrivateKey\" not defined: each call gives another result, \
+             so each pass would replace Machines: use a variable or a Secret",
+        ),
         ("{{ if .x }}", "template: t:1: unexpected EOF"),
         ("\n\n{{ .name.x }}", "template: t:3: can't evaluate field x in type string"),
         ("{{ repeat .replicas \"a\" }}", "template: t:1: wrong type for value; expected int; found float64"),
     ] {
         assert_eq!(render(text), Err(expected.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn functions_of_times_say_why_they_fail() {
+    for (text, expected) in [
+        ("mustToDate \"2006-01-02\" \"2017-13-01\"", "parsing time \"2017-13-01\": month out of range"),
+        ("mustToDate \"2006-01-02\" \"2017-02-30\"", "parsing time \"2017-02-30\": day out of range"),
+        (
+            "mustToDate \"2006-01-02\" \"x\"",
+            "parsing time \"x\" as \"2006-01-02\": cannot parse \"x\" as \"2006\"",
+        ),
+        (
+            "mustToDate \"2006-01-02\" \"2017-01\"",
+            "parsing time \"2017-01\" as \"2006-01-02\": cannot parse \"\" as \"-\"",
+        ),
+        ("mustToDate \"2006\" \"2017 \"", "parsing time \"2017 \": extra text: \" \""),
+        (
+            "mustToDate \"15:04 -0700\" \"1:00 +2500\"",
+            "parsing time \"1:00 +2500\": time zone offset hour out of range",
+        ),
+        ("toDate \"2006\" \"2017\" | mustDateModify \"1d\"", "time: unknown unit \"d\" in duration \"1d\""),
+        (
+            "toDate \"2006\" \"9999\" | mustDateModify \"9000h\"",
+            "the year of the time is before -9999 or after 9999",
+        ),
+        (
+            "toDate \"2006\" \"2017\" | durationRound",
+            "the time since another one changes at each pass: give a duration",
+        ),
+        ("toDate \"2006\" \"2017\" | printf \"%#v\"", "%#v of time.Time is not supported: use %v"),
+    ] {
+        let error = render(&format!("{{{{ {text} }}}}")).unwrap_err();
+        assert!(error.starts_with("template: t:1: error calling "), "{error}");
+        assert!(error.ends_with(&format!(": {expected}")), "{text}: {error}");
+    }
+    let error = render("{{ (toDate \"2006\" \"2017\").Month }}").unwrap_err();
+    let expected = "can't evaluate field Month in type time.Time: its methods are AddDate, ";
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
+fn functions_of_secrets_say_why_they_fail_without_the_secret() {
+    for (text, expected) in [
+        ("decryptAES \"k\" \"?\"", "the encrypted text is not in base64"),
+        (
+            "decryptAES \"k\" \"AQIDBAUG\"",
+            "the encrypted text is cut off: its length is no multiple of 16 bytes",
+        ),
+        (
+            "decryptAES \"other\" \"AQIDBAUGBwgJCgsMDQ4PEOm+cx+DBEx6Y4jmtifrCF4=\"",
+            "the password is not the one that encrypted the text",
+        ),
+        ("buildCustomCert \"?\" \"?\"", "the certificate is not in base64"),
+        ("buildCustomCert (b64enc \"x\") \"?\"", "the private key is not in base64"),
+        ("buildCustomCert (b64enc \"x\") (b64enc \"x\")", "the certificate has no block in PEM"),
+    ] {
+        let error = render(&format!("{{{{ {text} }}}}")).unwrap_err();
+        assert!(error.ends_with(&format!(": {expected}")), "{text}: {error}");
     }
 }
 
@@ -88,6 +152,9 @@ fn work_output_and_nesting_are_bounded() {
         ("{{ $d := dict }}{{ $_ := set $d \"a\" $d }}{{ $d }}", "nested deeper"),
         ("{{ $d := dict }}{{ $_ := set $d \"a\" $d }}{{ mustToJson $d }}", "nested deeper"),
         ("{{ range until 90000 }}{{ regexMatch \"[a-z]+\" \"x\" }}{{ end }}", "too much work"),
+        ("{{ range until 5 }}{{ derivePassword 1 \"pin\" \"\" \"\" \"\" }}{{ end }}", "too much work"),
+        ("{{ (toDate \"1\" \"12\").Format (repeat 800000 \"1\") }}", "longer than"),
+        ("{{ range until 50 }}{{ toDate (repeat 100000 \"x\") \"\" }}{{ end }}", "too much work"),
         ("{{ regexFind \"(a{1000}){1000}\" \"x\" }}", "error parsing regexp"),
         (nested.as_str(), "nested deeper"),
         (parentheses.as_str(), "nested deeper"),

@@ -6,6 +6,8 @@ use std::rc::Rc;
 
 use serde_json::Value as Json;
 
+use super::certificate::Certificate;
+use super::times::Time;
 use super::versions::Version;
 
 /// Most work of one rendering: evaluated nodes, and bytes that functions read or create, in units of 64 bytes.
@@ -33,6 +35,8 @@ pub(super) enum Value {
     List(Rc<List>),
     Map(MapId),
     Version(Rc<Version>),
+    Time(Rc<Time>),
+    Certificate(Rc<Certificate>),
 }
 
 /// Go's type of an integer.
@@ -41,6 +45,7 @@ pub(super) enum Width {
     Int,
     Int64,
     Uint8,
+    Uint32,
     Uint64,
 }
 
@@ -223,7 +228,7 @@ pub(super) fn is_true(value: &Value, context: &Context) -> bool {
         Value::Text(text) => !text.is_empty(),
         Value::List(list) => !list.items.is_empty(),
         Value::Map(map) => context.len(*map) > 0,
-        Value::Version(_) => true,
+        Value::Version(_) | Value::Time(_) | Value::Certificate(_) => true,
     }
 }
 
@@ -235,6 +240,7 @@ pub(super) fn type_name(value: &Value, context: &Context) -> &'static str {
         Value::Integer(_, Width::Int) => "int",
         Value::Integer(_, Width::Int64) => "int64",
         Value::Integer(_, Width::Uint8) => "uint8",
+        Value::Integer(_, Width::Uint32) => "uint32",
         Value::Integer(_, Width::Uint64) => "uint64",
         Value::Float(_) => "float64",
         Value::Text(_) => "string",
@@ -247,6 +253,8 @@ pub(super) fn type_name(value: &Value, context: &Context) -> &'static str {
         Value::Map(map) if context.is_of_texts(*map) => "map[string]string",
         Value::Map(_) => "map[string]interface {}",
         Value::Version(_) => "*semver.Version",
+        Value::Time(_) => "time.Time",
+        Value::Certificate(_) => "sprig.certificate",
     }
 }
 
@@ -257,6 +265,7 @@ pub(super) fn kind_name(value: &Value, context: &Context) -> &'static str {
         Value::List(_) => "slice",
         Value::Map(_) => "map",
         Value::Version(_) => "ptr",
+        Value::Time(_) | Value::Certificate(_) => "struct",
         other => type_name(other, context),
     }
 }

@@ -1,10 +1,13 @@
-// Renders each template of templates.txt with data.json, by Go's text/template and Sprig.
+// Renders each template of templates.txt with data.json, by Go's text/template and Sprig. Writes the names of Sprig's
+// functions that upstream's renderer has to functions.txt.
 package main
 
 import (
 	"bufio"
 	"encoding/json"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -33,6 +36,10 @@ func render(text string, data any) result {
 func main() {
 	raw, err := os.ReadFile("data.json")
 	if err != nil {
+		panic(err)
+	}
+	names := slices.Sorted(maps.Keys(sprig.HermeticTxtFuncMap()))
+	if err := os.WriteFile("functions.txt", []byte(strings.Join(names, "\n")+"\n"), 0o644); err != nil {
 		panic(err)
 	}
 	templates, err := os.Open("templates.txt")

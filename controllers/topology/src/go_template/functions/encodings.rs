@@ -1,7 +1,7 @@
 //! Encodings, checksums and URLs.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
+use base64::{DecodeError, Engine, alphabet};
 
 use super::super::value::Value;
 use super::Parameter::Text;
@@ -10,9 +10,7 @@ use super::{Function, function, owned, text};
 pub(super) const FUNCTIONS: &[Function] = &[
     function("b64enc", &[Text], |_, arguments| owned(STANDARD.encode(text(arguments, 0)))),
     function("b64dec", &[Text], |_, arguments| {
-        let given: String =
-            text(arguments, 0).chars().filter(|letter| !matches!(letter, '\r' | '\n')).collect();
-        owned(match STANDARD.decode(given) {
+        owned(match from_base64(text(arguments, 0)) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             // Upstream returns the error as the result.
             Err(error) => format!("illegal base64 data: {error}"),
@@ -33,6 +31,18 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("sha512sum", &[Text], |_, arguments| digest(&aws_lc_rs::digest::SHA512, text(arguments, 0))),
     function("adler32sum", &[Text], |_, arguments| owned(adler32(text(arguments, 0)).to_string())),
 ];
+
+/// As Go does, decodes a last character with bits that have no effect.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
+
+/// Decodes base64. Line ends have no effect.
+pub(super) fn from_base64(text: &str) -> Result<Vec<u8>, DecodeError> {
+    let given: String = text.chars().filter(|letter| !matches!(letter, '\r' | '\n')).collect();
+    LENIENT.decode(given)
+}
 
 fn digest(algorithm: &'static aws_lc_rs::digest::Algorithm, text: &str) -> Result<Value, String> {
     let bytes = aws_lc_rs::digest::digest(algorithm, text.as_bytes());

@@ -1,18 +1,23 @@
-//! Functions of templates: Go's own ones, and those of Sprig that need no time, randomness, environment or network.
+//! Functions of templates: Go's own ones, and those of Sprig that need no clock, randomness, environment or network.
 
 mod built_in;
+mod dates;
 mod defaults;
 mod dictionaries;
 mod encodings;
 mod letter_case;
 mod lists;
 mod numbers;
+mod passwords;
 mod paths;
 mod printf;
 mod regular_expressions;
+mod scrypt;
+mod secrets;
 mod strings;
 mod urls;
 
+use super::times::Time;
 use super::value::{Context, Outcome, Value};
 
 /// Type of a parameter.
@@ -24,8 +29,11 @@ pub(super) enum Parameter {
     Reflect,
     Text,
     Int,
+    /// `uint32`: a constant only, because no value has this type.
+    Uint32,
     Float,
     Bool,
+    Time,
     Map,
 }
 
@@ -37,8 +45,10 @@ impl Parameter {
             Self::Reflect => "reflect.Value",
             Self::Text => "string",
             Self::Int => "int",
+            Self::Uint32 => "uint32",
             Self::Float => "float64",
             Self::Bool => "bool",
+            Self::Time => "time.Time",
             Self::Map => "map[string]interface {}",
         }
     }
@@ -81,8 +91,9 @@ const fn variadic(
 }
 
 /// All functions, Go's own ones first. A later list takes precedence: Sprig's `slice` replaces Go's.
-static LISTS: [&[Function]; 11] = [
+static LISTS: [&[Function]; 13] = [
     built_in::FUNCTIONS,
+    dates::FUNCTIONS,
     defaults::FUNCTIONS,
     dictionaries::FUNCTIONS,
     encodings::FUNCTIONS,
@@ -90,27 +101,39 @@ static LISTS: [&[Function]; 11] = [
     numbers::FUNCTIONS,
     paths::FUNCTIONS,
     regular_expressions::FUNCTIONS,
+    secrets::FUNCTIONS,
     strings::FUNCTIONS,
     letter_case::FUNCTIONS,
     urls::FUNCTIONS,
 ];
 
-/// Functions of Sprig that depend on time, randomness, the environment or the network.
-const REFUSED: [&str; 39] = [
-    "ago",
-    "bcrypt",
-    "buildCustomCert",
+/// Functions of Sprig that upstream's renderer does not have either: they depend on the clock, the time zone, randomness,
+/// the environment or the network.
+const ABSENT: [&str; 17] = [
     "date",
     "dateInZone",
     "dateModify",
     "date_in_zone",
     "date_modify",
-    "decryptAES",
-    "derivePassword",
-    "durationRound",
-    "encryptAES",
     "env",
     "expandenv",
+    "getHostByName",
+    "htmlDate",
+    "htmlDateInZone",
+    "now",
+    "randAlpha",
+    "randAlphaNum",
+    "randAscii",
+    "randBytes",
+    "randNumeric",
+    "uuidv4",
+];
+
+/// Functions of upstream's renderer that give another result at each call, because they use randomness or the clock.
+const UNREPEATABLE: [&str; 13] = [
+    "ago",
+    "bcrypt",
+    "encryptAES",
     "genCA",
     "genCAWithKey",
     "genPrivateKey",
@@ -118,25 +141,14 @@ const REFUSED: [&str; 39] = [
     "genSelfSignedCertWithKey",
     "genSignedCert",
     "genSignedCertWithKey",
-    "getHostByName",
-    "htmlDate",
-    "htmlDateInZone",
     "htpasswd",
-    "mustDateModify",
-    "mustToDate",
-    "must_date_modify",
-    "now",
-    "randAlpha",
-    "randAlphaNum",
-    "randAscii",
-    "randBytes",
     "randInt",
-    "randNumeric",
     "shuffle",
-    "toDate",
-    "unixEpoch",
-    "uuidv4",
 ];
+
+/// Reason for the refusal of these functions.
+const UNREPEATABLE_REASON: &str =
+    ": each call gives another result, so each pass would replace Machines: use a variable or a Secret";
 
 /// Functions that a template can call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -157,11 +169,12 @@ impl Library {
 
     /// Returns the message for a function that does not exist.
     pub(super) fn refusal(self, name: &str) -> String {
-        if self == Self::Sprig && REFUSED.contains(&name) {
-            format!("function {name:?} not defined: it is no pure function of the variables")
-        } else {
-            format!("function {name:?} not defined")
-        }
+        let reason = match self {
+            Self::Sprig if ABSENT.contains(&name) => ": it is no pure function of the variables",
+            Self::Sprig if UNREPEATABLE.contains(&name) => UNREPEATABLE_REASON,
+            Self::Sprig | Self::Go => "",
+        };
+        format!("function {name:?} not defined{reason}")
     }
 }
 
@@ -178,6 +191,14 @@ fn integer(arguments: &[Value], index: usize) -> i64 {
     match arguments.get(index) {
         Some(Value::Integer(value, _)) => *value,
         _ => 0,
+    }
+}
+
+/// Returns the time of an argument.
+fn time(arguments: &[Value], index: usize) -> Outcome<&Time> {
+    match arguments.get(index) {
+        Some(Value::Time(time)) => Ok(time),
+        _ => Err("the argument is no time".to_owned()),
     }
 }
 

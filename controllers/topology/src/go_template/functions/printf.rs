@@ -176,6 +176,23 @@ fn value_text(
         ('v', Value::Text(text)) if flags.has_sharp => format::quoted(text),
         ('v' | 's', Value::Version(version)) => version.to_string(),
         ('q', Value::Version(version)) => format::quoted(&version.to_string()),
+        ('v', Value::Time(_) | Value::Certificate(_)) if flags.has_sharp => {
+            return Err(format!("%#v of {} is not supported: use %v", type_name(value, context)));
+        }
+        ('v' | 's' | 'q' | 'x' | 'X', Value::Time(time)) => string(&time.text()?, verb, flags),
+        (_, Value::Certificate(certificate)) => {
+            let mut before = '{';
+            for (name, field) in certificate.fields() {
+                output.push(before);
+                if verb == 'v' && flags.has_plus {
+                    output.push_str(&format!("{name}:"));
+                }
+                value_text(&field, verb, flags, context, output, depth + 1)?;
+                before = ' ';
+            }
+            output.push('}');
+            return Ok(());
+        }
         (_, Value::List(list)) => {
             output.push('[');
             for (index, item) in list.items.iter().enumerate() {
