@@ -29,11 +29,13 @@ mod deprecated_conditions;
 mod duplicates;
 mod endpoint_hosts;
 mod event_expiry;
+pub mod extension_config;
 mod finalizers;
 mod first_attempts;
 mod garbage_collector;
 mod generated_names;
 mod image;
+mod in_place;
 mod kept_revisions;
 mod kstatus;
 pub mod kubeadm_config;
@@ -86,6 +88,7 @@ pub const ALL: &[ControllerSpec] = &[
     cluster::CONTROLLER,
     cluster_class::CONTROLLER,
     cluster_topology::CONTROLLER,
+    extension_config::CONTROLLER,
     kubeadm_config::CONTROLLER,
     kubeadm_control_plane::CONTROLLER,
     machine::CONTROLLER,

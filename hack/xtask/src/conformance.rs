@@ -74,7 +74,7 @@ enum Part {
     Responses,
     /// Events of the audit log
     Audit,
-    /// Refusals and status of quotas
+    /// Refusals and status of quotas, and warnings about types in policies
     Quota,
 }
 

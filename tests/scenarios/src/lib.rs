@@ -8,6 +8,8 @@ mod crash_point;
 mod crashing_cloud;
 mod crashing_transport;
 mod crashing_workloads;
+mod dry_run;
+mod extension_server;
 mod listener;
 mod planner;
 mod running;
@@ -17,6 +19,8 @@ pub use apply::apply;
 pub use clock::Clock;
 pub use controllers::{Controllers, is_over};
 pub use crash_point::{CrashPoint, EachEffect, Side};
+pub use dry_run::dry_run;
+pub use extension_server::{ExtensionCall, ExtensionServer, Reply};
 pub use running::{run, run_until_crash};
 pub use world::{World, counts};
 

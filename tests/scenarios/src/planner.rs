@@ -1,6 +1,7 @@
 //! Planner of rollouts that reads the world's own API.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use apiserver_access::User;
 use apiserver_http::{ApiServer, InProcess};
@@ -27,14 +28,20 @@ impl OwnPlanner {
 
 #[async_trait]
 impl Planner for OwnPlanner {
-    async fn plan(&self, kind: &str, changed: Value, stored: Value) -> Result<Value, PlanFailure> {
+    async fn plan(
+        &self,
+        kind: &str,
+        changed: Value,
+        stored: Value,
+        clouds: Duration,
+    ) -> Result<Value, PlanFailure> {
         let ending = || PlanFailure::Unavailable("the server is ending".to_owned());
         let server = self.0.upgrade().ok_or_else(ending)?;
         let own = InProcess::new(Arc::clone(&server), User::controller(planner::IDENTITY));
         let context = planner::context(Client::new(own, "default"), crate::running::kinds(&server));
         let secrets = Arc::new(ApiSecrets(context.client.clone()));
         let context = planner::with_clouds(context, Arc::clone(&self.1), secrets);
-        planner::plan(&context, kind, changed, stored).await.map_err(|error| match error {
+        planner::plan(&context, kind, changed, stored, clouds).await.map_err(|error| match error {
             PlanError::Invalid(field, message) => PlanFailure::Invalid(field, message),
             PlanError::Unavailable(message) => PlanFailure::Unavailable(message),
         })

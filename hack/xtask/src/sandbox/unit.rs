@@ -183,6 +183,9 @@ mod tests {
                 assert_eq!(filter.decide(call, &arguments), expected, "{unit}: {call} {arguments:x?}");
             }
         }
+        // Backups have a thread with a lower priority. Without a capability, no process can raise one.
+        assert_eq!(of("capstan.service").decide("setpriority", &[0; 3]), Action::Allow);
+        assert_eq!(of("capstan-etcd.service").decide("setpriority", &[0; 3]), Action::Refuse);
     }
 
     #[test]

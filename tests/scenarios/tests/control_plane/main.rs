@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams};
 use serde_json::json;
-use tests_scenarios::World;
+use tests_scenarios::{World, dry_run};
 use tokio_util::sync::CancellationToken;
 
 use process::Process;
@@ -173,6 +173,7 @@ async fn outdated(process: &Process) {
     assert_eq!((&plan["summary"], &plan["obstacles"]), (&summary, &json!([])), "{plan:#}");
     assert_eq!(plan["machines"][0]["reasons"], json!(["Version v1.33.0, v1.34.0 required"]));
     assert_eq!(plan["steps"].as_array().unwrap().len(), 6);
+    dry_run_of(process, path.trim_end_matches("/plan")).await;
     process.merge::<KubeadmControlPlane>("kcp", json!({"spec": {"version": "v1.34.0"}})).await;
     let control_plane = process.settle().await;
     let text = message(&control_plane, "RollingOut");
@@ -184,6 +185,24 @@ async fn outdated(process: &Process) {
     assert_eq!(reason(&control_plane, "MachinesUpToDate"), "NotUpToDate");
     let after: Vec<String> = process.machines().await.iter().map(ResourceExt::name_any).collect();
     assert_eq!(before, after);
+}
+
+/// A dry run of a version answers with the object and the plan, and stores nothing.
+async fn dry_run_of(process: &Process, path: &str) {
+    let api = process.api::<KubeadmControlPlane>();
+    let before = api.get("kcp").await.unwrap().resource_version();
+    let change = json!({"spec": {"version": "v1.34.0"}});
+    let (object, warnings) = dry_run(&process.client, path, &change).await.unwrap();
+    assert_eq!(object["kind"], "KubeadmControlPlane");
+    assert_eq!(object["spec"]["version"], "v1.34.0");
+    let replaced = "KubeadmControlPlane kcp: 3 Machines are replaced one after the other: * Version v1.33.0, v1.34.0 \
+                    required";
+    assert!(warnings.iter().any(|text| text == replaced), "{warnings:#?}");
+    assert_eq!(api.get("kcp").await.unwrap().resource_version(), before);
+    let label = json!({"metadata": {"labels": {"of-the-user": "yes"}}});
+    let (_, warnings) = dry_run(&process.client, path, &label).await.unwrap();
+    let is_of_plan = |text: &String| text.starts_with("KubeadmControlPlane kcp: ");
+    assert!(!warnings.iter().any(is_of_plan), "no Machine changes: {warnings:#?}");
 }
 
 async fn deletion(process: &Process) {

@@ -3,6 +3,7 @@
 
 mod crashes;
 mod dead_server;
+mod dead_server_volumes;
 mod external;
 mod in_flight;
 mod marks;

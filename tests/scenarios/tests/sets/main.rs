@@ -3,6 +3,7 @@
 
 mod crashes;
 mod deadlines;
+mod dry_runs;
 mod life;
 mod machines;
 mod names;

@@ -11,7 +11,7 @@ use crate::revisions::call;
 use crate::testbed::{Life, ROUNDS};
 
 /// Returns what is stored about a MachineDeployment, with the revisions of its objects.
-async fn stored(life: &Life) -> Vec<Option<String>> {
+pub(crate) async fn stored(life: &Life) -> Vec<Option<String>> {
     let mut versions = vec![life.deployment().await.resource_version()];
     versions.extend(life.sets().await.iter().map(ResourceExt::resource_version));
     versions.extend(life.machines().await.iter().map(ResourceExt::resource_version));
@@ -69,10 +69,9 @@ async fn a_plan_says_which_machines_a_change_replaces_and_in_which_order() {
     assert_eq!(going().await.as_deref(), planned["steps"][1]["machine"].as_str());
 }
 
-/// Makes a template `third` whose servers are in the project of the simulator.
-async fn create_template(life: &Life) {
+/// Makes a template `third` whose servers are in the project of a `clouds.yaml`.
+pub(crate) async fn create_template(life: &Life, clouds: &str) {
     let metadata = |name: &str| json!({"name": name, "namespace": life.namespace});
-    let clouds = life.world.cloud.clouds_yaml("demo");
     let spec = json!({
         "flavor": {"filter": {"name": "m1.small"}}, "image": {"filter": {"name": "ubuntu-2204-kube-v1.29.0"}},
         "identityRef": {"name": "openrc", "cloudName": "openstack"},
@@ -98,7 +97,7 @@ async fn a_plan_names_a_surge_that_never_fits_before_a_first_try_and_a_quota_tha
     assert!(line.starts_with("maxSurge was not compared with the quota of the project: "), "{line}");
     assert_eq!(unread["summary"], summary([0, 0, 2, 0, 0]));
 
-    create_template(&life).await;
+    create_template(&life, &life.world.cloud.clouds_yaml("demo")).await;
     assert!(life.world.cloud.set_quota("demo", "instances", 3));
     let fits = plan(&life, to("third")).await;
     assert_eq!((&fits["summary"], &fits["forecasts"]), (&summary([0, 0, 2, 0, 0]), &json!([])));

@@ -5,6 +5,7 @@ mod adoption;
 mod bad_input;
 mod balancer;
 mod cleanup;
+mod cluster_upgrade;
 mod clusterctl;
 mod crashes;
 mod deletion_order;

@@ -61,6 +61,8 @@ async fn absent(endpoint: &Kubectl) {
     expect(refused, "history", &["(NotFound)", &of("machinedeployments")]);
     let refused = endpoint.post(&path("clusters", ABSENT, "plan"), "{}").await;
     expect(refused, "plan of a Cluster", &["(NotFound)", &of("clusters")]);
+    let refused = endpoint.post(&path("clusters", ABSENT, "upgrade"), r#"{"version": "v1.34.0"}"#).await;
+    expect(refused, "upgrade of a Cluster", &["(NotFound)", &of("clusters")]);
 }
 
 async fn rollouts(endpoint: &Kubectl) {
