@@ -36,7 +36,7 @@ impl Certificate {
     pub(super) fn checked(certificate: &str, key: &str) -> Outcome<Self> {
         let block = first_block(certificate).ok_or("the certificate has no block in PEM")?;
         match parse_x509_certificate(&block.contents) {
-            Ok((rest, _)) if rest.is_empty() => {}
+            Ok(([], _)) => {}
             Ok(_) => return Err("the certificate is no X.509: it has further bytes at the end".to_owned()),
             Err(error) => return Err(format!("the certificate is no X.509: {error}")),
         }
