@@ -72,6 +72,9 @@ pub(super) async fn work(
     let patched = Box::pin(external::patch(&external, &settled, &blueprint, &parts)).await?;
     let desired = desired::desired(&settled, &blueprint, &parts, &patched).map_err(failed)?;
     drop(parts);
+    if decided.has_called || external::names_servers(&blueprint.class) {
+        revision::check(api, cluster).await?;
+    }
     annotate(api, cluster, &upgrade).await?;
     let actor = Actor { context, api, blueprint: &blueprint, current: &current, upgrade: &upgrade };
     actor.write(cluster, &desired).await?;

@@ -1,5 +1,9 @@
 //! External patches of a class: variables, patches and verdicts of an extension server.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
 use apiserver_types::{
     ClusterClass, KubeadmControlPlane, MachineDeployment, OpenStackCluster, OpenStackMachineTemplate,
 };
@@ -268,6 +272,34 @@ async fn a_server_that_refuses_the_topology_or_is_down_holds_it_up() {
     let condition = testbed.condition().await;
     assert!(condition.contains("patch.ext") && condition.contains("is not registered"), "{condition}");
     assert_eq!(testbed.owned::<MachineDeployment>().await.len(), 1, "what exists stays");
+}
+
+/// A pass wrote what it had decided, although the Cluster was paused while the server took its time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_cluster_that_is_paused_during_a_call_is_not_written() {
+    let testbed = start("paused").await;
+    let is_paused = Arc::new(AtomicBool::new(false));
+    let end = Arc::clone(&is_paused);
+    testbed.server.answer(Hook::GeneratePatches, "patch", move |message| {
+        while !end.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        patches(message)
+    });
+    let pause = async {
+        let begun = Instant::now();
+        while calls(&testbed)[0] == 0 && begun.elapsed() < Duration::from_secs(60) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let paused = testbed.change(json!({"spec": {"paused": true}})).await;
+        is_paused.store(true, Ordering::SeqCst);
+        paused.unwrap();
+    };
+    tokio::join!(testbed.passes(1), pause);
+    assert!(testbed.owned::<OpenStackCluster>().await.is_empty(), "nothing is made");
+    testbed.change(json!({"spec": {"paused": false}})).await.unwrap();
+    settle(&testbed).await;
+    assert_eq!(testbed.condition().await, DONE);
 }
 
 #[tokio::test]

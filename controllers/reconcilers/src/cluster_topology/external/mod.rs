@@ -139,7 +139,11 @@ impl Previewed {
     }
 }
 
-fn names_servers(class: &ClusterClass) -> bool {
-    let has_patch = class.spec.patches.iter().flatten().any(|patch| patch.external.is_some());
-    has_patch || plans::handler(class).is_some()
+/// Returns true if a class names servers that patch templates, or that plan upgrades.
+pub(super) fn names_servers(class: &ClusterClass) -> bool {
+    has_external_patch(class) || plans::handler(class).is_some()
+}
+
+fn has_external_patch(class: &ClusterClass) -> bool {
+    class.spec.patches.iter().flatten().any(|patch| patch.external.is_some())
 }

@@ -14,13 +14,16 @@ use serde_json::Value;
 use super::super::blueprint::{Blueprint, topology};
 use super::super::desired::{Parts, machine_template_field};
 use super::super::patching::{self, Patched};
-use super::{External, Obstacle};
+use super::{External, Obstacle, has_external_patch};
 
 /// Field of a worker group with the reference to its bootstrap template.
 const BOOTSTRAP: &str = "spec.template.spec.bootstrap.configRef";
 
 /// Field of a worker group with the reference to its infrastructure template.
 const INFRASTRUCTURE: &str = "spec.template.spec.infrastructureRef";
+
+/// Begin of the identifiers of templates, which have the form of a UUID.
+const UID: &str = "00000000-0000-4000-8000-";
 
 /// Applies the patches of a class to its templates, in their order. Then all servers that validate see the result.
 ///
@@ -34,7 +37,11 @@ pub(in crate::cluster_topology) async fn patch(
 ) -> Result<Patched, Obstacle> {
     let (variables, builtin) = (by_name(topology(cluster).variables.as_deref()), builtins::cluster(cluster));
     let items = patching::items(cluster, blueprint, parts);
-    let holders = items.iter().map(|item| holder(cluster, blueprint, parts, &item.place)).collect();
+    let holders = match has_external_patch(&blueprint.class) {
+        true => items.iter().map(|item| holder(cluster, blueprint, parts, &item.place)).collect(),
+        // No request has them.
+        false => Vec::new(),
+    };
     let namespace = cluster.namespace().unwrap_or_default();
     let calls = Calls { external, namespace, holders };
     let mut patching = Patching::new(&blueprint.class, &variables, &builtin, items);
@@ -125,8 +132,8 @@ fn apply(
     patch: &ClusterClassPatch,
     generated: &GeneratedPatch,
 ) -> Result<(), String> {
-    let mut positions = 0..patching.items().len();
-    let Some(position) = positions.find(|position| uid(*position) == generated.uid) else {
+    let found = position(&generated.uid).filter(|position| *position < patching.items().len());
+    let Some(position) = found else {
         return Err(format!("{}: uid {:?} is that of no template", of(patch), generated.uid));
     };
     let document = generated.document().map_err(|problem| format!("{}: {problem}", of(patch)))?;
@@ -141,10 +148,15 @@ fn of(patch: &ClusterClassPatch) -> String {
     format!("patch {:?}", patch.name)
 }
 
-/// Returns the identifier of the template at a position, in the form of a UUID. It is the same in all passes, so that equal
-/// requests are equal texts.
+/// Returns the identifier of the template at a position. It is the same in all passes, so that equal requests are equal texts.
 fn uid(position: usize) -> String {
-    format!("00000000-0000-4000-8000-{position:012}")
+    format!("{UID}{position:012}")
+}
+
+/// Returns the position of the template with an identifier.
+fn position(text: &str) -> Option<usize> {
+    let position: usize = text.strip_prefix(UID)?.parse().ok()?;
+    (uid(position) == text).then_some(position)
 }
 
 fn named(variables: Vec<(String, Value)>) -> Vec<Variable> {
@@ -256,6 +268,7 @@ mod tests {
         for (generated, expected) in [
             (generated("x", "JSONPatch", &json!([])), "patch \"ext\": uid \"x\" is that of no template"),
             (generated(&uid(2), "JSONPatch", &json!([])), "is that of no template"),
+            (generated(&format!("{UID}1"), "JSONPatch", &json!([])), "is that of no template"),
             (generated(&uid(0), "JSONPatch", &json!({})), "patch \"ext\": the JSONPatch is no list"),
             (generated(&uid(0), "YAML", &json!([])), "patch \"ext\": patchType is \"YAML\""),
             (
