@@ -14,17 +14,17 @@ use crate::rollout_gate::{self, Hold};
 /// Returns the hold of a rollout, or `None` if it can go on. Without Machines in old sets, there is no rollout. With
 /// OnDelete, people replace the Machines themselves.
 pub(super) fn hold(deployment: &MachineDeployment, observed: &Observed, now: Timestamp) -> Option<Hold> {
-    let judgement = &observed.in_place;
-    let is_rolling = judgement.is_judged || old(deployment, observed, now).next().is_some();
+    let in_place = &observed.in_place;
+    let is_rolling = in_place.is_judged || old(deployment, observed, now).next().is_some();
     if is_on_delete(deployment) || !is_rolling {
         return None;
     }
-    if let Some((text, wait)) = &judgement.failure {
+    if let Some((text, wait)) = &in_place.failure {
         return Some(rollout_gate::blocked(text.clone(), Some(*wait)));
     }
     let hold = rollout_gate::hold(deployment, observed.cluster.as_ref(), now)?;
     // Sets are judged only if nothing else holds the rollout than a policy that replaces no Machine.
-    if judgement.is_served { in_place::obstacle(deployment, judgement) } else { Some(hold) }
+    if in_place.is_served { in_place::obstacle(deployment, in_place) } else { Some(hold) }
 }
 
 /// Returns the changes that wait, one line each.

@@ -105,9 +105,9 @@ pub(super) async fn pass(
     };
     report::write(api, &cluster, &report, &now()).await?;
     Ok(match result? {
-        Report::UnderWay { is_held: true, .. } => Some(HELD),
+        Report::Upgrading { is_held: true, .. } => Some(HELD),
         Report::Ended => None,
-        Report::UnderWay { .. } | Report::Blocked(_) => Some(WAITING),
+        Report::Upgrading { .. } | Report::Blocked(_) => Some(WAITING),
     })
 }
 

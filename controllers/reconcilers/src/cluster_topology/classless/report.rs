@@ -12,13 +12,13 @@ use super::{BLOCKED, CONTROL_PLANE, Request};
 use crate::condition_order;
 
 /// Reason of an upgrade that goes on. That of a topology.
-const UNDER_WAY: &str = "ClusterUpgrading";
+const CLUSTER_UPGRADING: &str = "ClusterUpgrading";
 
 /// State of an upgrade after a pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Report {
     /// It goes on, or a hook or an annotation holds it.
-    UnderWay { reason: &'static str, message: String, plan: Plan, is_held: bool },
+    Upgrading { reason: &'static str, message: String, plan: Plan, is_held: bool },
     /// A person must act. For people.
     Blocked(String),
     /// None is in progress.
@@ -36,14 +36,14 @@ impl Report {
         };
         match report::of(&request.demanded(cluster), &outcome) {
             report::Report::Reconciled { reason, message, plan } if !message.is_empty() => {
-                Self::UnderWay { reason, message, plan, is_held }
+                Self::Upgrading { reason, message, plan, is_held }
             }
             // Nothing else waits: the control plane has not reported a version yet.
             _ => {
                 let target = &request.target;
                 let message =
                     format!("Cluster is upgrading to {target}\n  * {CONTROL_PLANE} is being provisioned");
-                Self::UnderWay { reason: UNDER_WAY, message, plan: upgrade.plan.clone(), is_held }
+                Self::Upgrading { reason: CLUSTER_UPGRADING, message, plan: upgrade.plan.clone(), is_held }
             }
         }
     }
@@ -67,7 +67,7 @@ pub(super) async fn write(
 /// Sets the condition, and the versions that remain. While a person must act, those of the last decision stay.
 pub(super) fn apply(cluster: &mut Cluster, report: &Report, now: &Time) {
     let (status, reason, message) = match report {
-        Report::UnderWay { reason, message, .. } => (ConditionStatus::True, *reason, message.as_str()),
+        Report::Upgrading { reason, message, .. } => (ConditionStatus::True, *reason, message.as_str()),
         Report::Blocked(message) => (ConditionStatus::True, BLOCKED, message.as_str()),
         Report::Ended => (ConditionStatus::False, "NotUpgrading", ""),
     };
@@ -78,7 +78,7 @@ pub(super) fn apply(cluster: &mut Cluster, report: &Report, now: &Time) {
     set_condition(conditions, new.at_generation(generation));
     condition_order::sort(conditions);
     let plan = match report {
-        Report::UnderWay { plan, .. } => plan.clone(),
+        Report::Upgrading { plan, .. } => plan.clone(),
         Report::Blocked(_) => return,
         Report::Ended => Plan::default(),
     };
