@@ -379,25 +379,40 @@ mod tests {
         }
     }
 
-    /// The anti-affinity of a template was lost when the labels of the Machine were brought up to date.
-    #[test]
-    fn labels_and_annotations_of_a_template_stay_when_those_of_the_machine_change() {
-        let reference = ContractVersionedObjectReference {
+    fn reference(name: &str) -> ContractVersionedObjectReference {
+        ContractVersionedObjectReference {
             api_group: "bootstrap.cluster.x-k8s.io".to_owned(),
             kind: "KubeadmConfigTemplate".to_owned(),
-            name: "t".to_owned(),
-        };
-        let own = |key: &str| BTreeMap::from([(key.to_owned(), "1".to_owned())]);
-        let wish = Clone {
-            template: &reference,
+            name: name.to_owned(),
+        }
+    }
+
+    /// Returns labels or annotations of a Machine.
+    fn own() -> BTreeMap<String, String> {
+        BTreeMap::from([("of-machine".to_owned(), "1".to_owned())])
+    }
+
+    fn wish<'a>(
+        template: &'a ContractVersionedObjectReference,
+        own: &'a BTreeMap<String, String>,
+    ) -> Clone<'a> {
+        Clone {
+            template,
             namespace: "n",
             name: "m",
             cluster: "c",
-            labels: &own("of-machine"),
-            annotations: &own("of-machine"),
+            labels: own,
+            annotations: own,
             owner: OwnerReference::default(),
             earlier: None,
-        };
+        }
+    }
+
+    /// The anti-affinity of a template was lost when the labels of the Machine were brought up to date.
+    #[test]
+    fn labels_and_annotations_of_a_template_stay_when_those_of_the_machine_change() {
+        let (reference, own) = (reference("t"), own());
+        let wish = wish(&reference, &own);
         let mut template = DynamicObject::new("t", &resource("KubeadmConfigTemplate")).within("n");
         template.data = json!({"spec": {"template": {"metadata": {"labels": {"of-template": "1"}}}}});
         template.annotations_mut().insert(names::ANTI_AFFINITY.to_owned(), "hard".to_owned());
@@ -415,22 +430,8 @@ mod tests {
 
     #[test]
     fn an_object_that_is_updated_in_place_gets_spec_origin_and_mark_and_keeps_labels_and_owners() {
-        let reference = ContractVersionedObjectReference {
-            api_group: "bootstrap.cluster.x-k8s.io".to_owned(),
-            kind: "KubeadmConfigTemplate".to_owned(),
-            name: "new".to_owned(),
-        };
-        let own = |key: &str| BTreeMap::from([(key.to_owned(), "1".to_owned())]);
-        let wish = Clone {
-            template: &reference,
-            namespace: "n",
-            name: "m",
-            cluster: "c",
-            labels: &own("of-machine"),
-            annotations: &own("of-machine"),
-            owner: OwnerReference::default(),
-            earlier: None,
-        };
+        let (reference, own) = (reference("new"), own());
+        let wish = wish(&reference, &own);
         let mut template = DynamicObject::new("new", &resource("KubeadmConfigTemplate")).within("n");
         template.data = json!({"spec": {"template": {"spec": {"verbosity": 2}}}});
         let object = updated(&template, &resource("KubeadmConfig"), &wish, Some("u".to_owned()));
