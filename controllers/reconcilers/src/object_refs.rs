@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 
 use apiserver_types::ContractVersionedObjectReference;
+use kube::Resource;
 use kube::runtime::reflector::{ObjectRef, Store};
-use kube::{Resource, ResourceExt};
 
 /// Returns references to the objects in the namespace of `other` for which `concerns` returns true.
 pub(crate) fn concerned<K, O>(store: &Store<K>, other: &O, concerns: impl Fn(&K) -> bool) -> Vec<ObjectRef<K>>
@@ -12,10 +12,10 @@ where
     K: Resource<DynamicType = ()> + Clone + Debug + 'static,
     O: Resource,
 {
-    let objects = store.state();
-    let matching =
-        objects.iter().filter(|object| object.namespace() == other.namespace() && concerns(object));
-    matching.map(|object| ObjectRef::from_obj(&**object)).collect()
+    // Most objects are in other namespaces. So a look at one copies neither its namespace nor a reference to it.
+    let namespace = &other.meta().namespace;
+    let within = store.state_filter(|object| object.meta().namespace == *namespace);
+    within.iter().filter(|object| concerns(object)).map(|object| ObjectRef::from_obj(&**object)).collect()
 }
 
 /// Returns true if a reference names an object of this kind and group. The version is always the one that is stored.

@@ -27,13 +27,8 @@ where
     let concerns = |object: &K| {
         cluster.is_none_or(|key| {
             let label = object.labels().get(CLUSTER_NAME_LABEL);
-            object.namespace().as_ref() == Some(&key.namespace) && label == Some(&key.name)
+            object.meta().namespace.as_ref() == Some(&key.namespace) && label == Some(&key.name)
         })
     };
-    store
-        .state()
-        .iter()
-        .filter(|object| concerns(object))
-        .map(|object| ObjectRef::from_obj(&**object))
-        .collect()
+    store.state_filter(concerns).iter().map(|object| ObjectRef::from_obj(&**object)).collect()
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
+use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::kinds::KINDS;
@@ -56,6 +57,17 @@ pub(crate) enum KubeletState {
     Unknown,
 }
 
+/// State of a cluster at the last look at its objects.
+#[derive(Debug, Default)]
+pub(crate) struct Tended {
+    /// Last change of an object that is no Lease.
+    pub(crate) revision: Option<u64>,
+    /// Nodes whose kubelet reports.
+    pub(crate) alive: Vec<String>,
+    /// Time at which the next token expires.
+    pub(crate) expiry: Option<Timestamp>,
+}
+
 /// One cluster.
 #[derive(Debug)]
 pub(crate) struct Cluster {
@@ -79,6 +91,7 @@ pub(crate) struct Cluster {
     pub(crate) listen_error: Mutex<Option<String>>,
     /// Time since which each pod is being deleted, by uid.
     pub(crate) terminating: Mutex<BTreeMap<String, Instant>>,
+    pub(crate) tended: Mutex<Tended>,
     /// Programs of the heavy form.
     pub(crate) real: OnceLock<RealCluster>,
     version: Mutex<String>,
@@ -110,6 +123,7 @@ impl Cluster {
             endpoint_fault: Mutex::default(),
             listen_error: Mutex::default(),
             terminating: Mutex::default(),
+            tended: Mutex::default(),
             real: OnceLock::new(),
             version: Mutex::new(version.to_owned()),
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tests_openstack_simulator::GuestServer;
+use tests_openstack_simulator::{GuestCursor, GuestServer};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
@@ -63,7 +63,7 @@ pub(crate) struct Guest {
 pub(crate) async fn run(lab: Arc<Lab>, earlier: Vec<SavedServer>) {
     let mut guests = resumed(&lab, &earlier);
     let mut file = StateFile::new(&lab);
-    let mut seen = 0;
+    let (mut seen, mut cursor) = (0, GuestCursor::default());
     let [mut looks, mut tends, mut saves] = [TICK / 2, TEND_INTERVAL, SAVE_INTERVAL].map(Pace::new);
     let mut interval = tokio::time::interval(TICK);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -76,7 +76,7 @@ pub(crate) async fn run(lab: Arc<Lab>, earlier: Vec<SavedServer>) {
         let revision = lab.hypervisor.revision();
         if revision != seen && looks.is_due() {
             seen = revision;
-            follow(&lab, &mut guests);
+            follow(&lab, &mut guests, &mut cursor);
             looks.done(begun);
         }
         let begun = Instant::now();
@@ -104,20 +104,17 @@ fn resumed(lab: &Lab, earlier: &[SavedServer]) -> BTreeMap<String, Guest> {
     resumed.collect()
 }
 
-/// Compares the servers with the last look.
-fn follow(lab: &Arc<Lab>, guests: &mut BTreeMap<String, Guest>) {
-    let servers = lab.hypervisor.servers().into_iter().map(|server| (server.id.clone(), server));
-    let servers: Arc<BTreeMap<String, GuestServer>> = Arc::new(servers.collect());
-    lab.set_servers(Arc::clone(&servers));
-    guests.retain(|id, guest| {
-        let exists = servers.contains_key(id);
-        if !exists {
-            power_off(lab, guest);
+/// Compares the servers that have changed with the last look at them.
+fn follow(lab: &Arc<Lab>, guests: &mut BTreeMap<String, Guest>, cursor: &mut GuestCursor) {
+    let changes = lab.hypervisor.changes(cursor);
+    lab.take_over(&changes);
+    for id in &changes.gone {
+        if let Some(guest) = guests.remove(id) {
+            power_off(lab, &guest);
             lock(&lab.boots).remove(id);
         }
-        exists
-    });
-    for server in servers.values() {
+    }
+    for server in &changes.present {
         match guests.get_mut(&server.id) {
             None if server.running && server.boots > 0 => {
                 let boot = first_boot(lab, server);

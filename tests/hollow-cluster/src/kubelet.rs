@@ -9,7 +9,7 @@ use tests_openstack_simulator::GuestServer;
 
 use crate::api::kinds::named;
 use crate::api::store::Store;
-use crate::cluster::{Cluster, HollowNode, KubeletState};
+use crate::cluster::{Cluster, HollowNode, KubeletState, Tended};
 use crate::json::{micro_time, set, text};
 use crate::kubeadm::token;
 use crate::lab::Lab;
@@ -72,12 +72,30 @@ fn renew(store: &Store, name: &str) {
     }
 }
 
-/// Lets time pass for all nodes and pods of a cluster.
+/// Lets time pass for all nodes and pods of a cluster. Most looks find nothing to do: then they read no object, so that
+/// hundreds of clusters at rest take no processor.
 pub(crate) fn tend(lab: &Lab, cluster: &Arc<Cluster>) {
     if !cluster.is_available() {
         return;
     }
-    token::sweep(&cluster.store, Timestamp::now());
+    // It is read before the objects, so that the next look sees a change in between.
+    let revision = cluster.store.revision_but_leases();
+    let alive = tend_nodes(lab, cluster);
+    let now = Timestamp::now();
+    let mut tended = lock(&cluster.tended);
+    let is_same = revision.is_some() && tended.revision == revision && tended.alive == alive;
+    let expires = tended.expiry.is_some_and(|expiry| expiry <= now);
+    if is_same && !expires && lock(&cluster.terminating).is_empty() {
+        return;
+    }
+    let expiry = token::sweep(&cluster.store, now);
+    pods::tend(lab, cluster, &alive);
+    budgets::tend(&cluster.store);
+    *tended = Tended { revision, alive, expiry };
+}
+
+/// Lets time pass for all nodes, and returns those whose kubelet reports.
+fn tend_nodes(lab: &Lab, cluster: &Cluster) -> Vec<String> {
     let mut nodes = lock(&cluster.nodes);
     for node in nodes.values_mut() {
         let alive = node.running && !lab.is_kubelet_dead(&node.server);
@@ -85,14 +103,11 @@ pub(crate) fn tend(lab: &Lab, cluster: &Arc<Cluster>) {
     }
     // Without its server and its Node, nothing is left of a node.
     nodes.retain(|_, node| node.running || cluster.store.get("nodes", "", &node.name).is_some());
-    let alive: Vec<String> = nodes
+    nodes
         .values()
         .filter(|node| matches!(node.kubelet, KubeletState::Ready(_) | KubeletState::Starting(_)))
         .map(|node| node.name.clone())
-        .collect();
-    drop(nodes);
-    pods::tend(lab, cluster, &alive);
-    budgets::tend(&cluster.store);
+        .collect()
 }
 
 /// Returns the next state of a kubelet, and writes what follows from it.
@@ -124,4 +139,22 @@ fn advance(lab: &Lab, store: &Store, node: &HollowNode, alive: bool) -> KubeletS
 /// Returns true if an object is owned by a controller of this kind.
 fn is_owned_by(object: &Value, kind: &str) -> bool {
     crate::json::list(object, "/metadata/ownerReferences").iter().any(|owner| text(owner, "/kind") == kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_renewed_lease_is_no_reason_to_look_at_the_objects_of_a_cluster() {
+        let store = Store::default();
+        renew(&store, "node");
+        renew(&store, "node");
+        assert_eq!(store.revision_but_leases(), Some(0));
+        store.seed("nodes", "", json!({"metadata": {"name": "node"}}));
+        let registered = store.revision_but_leases();
+        assert!(registered > Some(0));
+        store.remove("nodes", "", "node");
+        assert!(store.revision_but_leases() > registered);
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tests_openstack_simulator::{GuestServer, Hypervisor};
+use tests_openstack_simulator::{GuestChanges, GuestServer, Hypervisor};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -52,7 +52,7 @@ pub(crate) struct Lab {
     pub(crate) registered: Mutex<BTreeMap<String, SocketAddr>>,
     clusters: Mutex<BTreeMap<SocketAddr, Arc<Cluster>>>,
     /// Servers by id.
-    servers: Mutex<Arc<BTreeMap<String, GuestServer>>>,
+    servers: Mutex<BTreeMap<String, GuestServer>>,
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
 }
@@ -85,6 +85,9 @@ impl Lab {
 
     /// Returns true if the kubelet of a server was killed by a test.
     pub(crate) fn is_kubelet_dead(&self, server: &str) -> bool {
+        if lock(&self.faults).dead_kubelets.is_empty() {
+            return false;
+        }
         let dead = |name: &str| lock(&self.faults).dead_kubelets.contains(name);
         dead(server) || lock(&self.boots).get(server).is_some_and(|boot| dead(&boot.name))
     }
@@ -168,8 +171,13 @@ impl Lab {
         }
     }
 
-    pub(crate) fn set_servers(&self, servers: Arc<BTreeMap<String, GuestServer>>) {
-        *lock(&self.servers) = servers;
+    /// Takes over the changes of the servers.
+    pub(crate) fn take_over(&self, changes: &GuestChanges) {
+        let mut servers = lock(&self.servers);
+        for id in &changes.gone {
+            servers.remove(id);
+        }
+        servers.extend(changes.present.iter().map(|server| (server.id.clone(), server.clone())));
     }
 
     /// Lets time pass for all clusters.
@@ -182,9 +190,10 @@ impl Lab {
 
     /// Returns true if connections to the endpoint reach an API server that works.
     fn is_routed(&self, cluster: &Cluster) -> bool {
-        let servers = Arc::clone(&lock(&self.servers));
+        let serving = cluster.serving();
         let leads_to = |server: &GuestServer| self.options.routes.leads_to(cluster.address.ip(), server);
-        cluster.serving().iter().filter_map(|id| servers.get(id)).any(leads_to)
+        let servers = lock(&self.servers);
+        serving.iter().filter_map(|id| servers.get(id)).any(leads_to)
     }
 
     /// Starts or stops the API of a cluster.

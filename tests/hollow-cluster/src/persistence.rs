@@ -11,6 +11,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tests_openstack_simulator::GuestServer;
 use tokio::fs;
 
 use crate::api::store::Store;
@@ -119,8 +120,7 @@ impl SavedCluster {
     }
 
     /// Returns the cluster as it is after a start of the whole cloud: what ran then runs again.
-    fn restored(self, lab: &Lab) -> Result<Cluster, String> {
-        let servers = lab.hypervisor.servers();
+    fn restored(self, servers: &[GuestServer]) -> Result<Cluster, String> {
         let store = Store::restored(self.revision, self.objects);
         let cluster = Cluster::with(&self.host, self.address, &self.version, self.pki.restored()?, store);
         let mut etcd = self.etcd;
@@ -213,7 +213,8 @@ pub(crate) async fn load(lab: &Lab) -> io::Result<Vec<SavedServer>> {
         Err(error) => return Err(about(error)),
     };
     let state: SavedState = serde_json::from_slice(&bytes).map_err(|error| about(error.into()))?;
-    let clusters = state.clusters.into_iter().map(|saved| saved.restored(lab).map(Arc::new));
+    let servers = lab.hypervisor.servers();
+    let clusters = state.clusters.into_iter().map(|saved| saved.restored(&servers).map(Arc::new));
     let clusters: Vec<Arc<Cluster>> =
         clusters.collect::<Result<_, _>>().map_err(|why| about(io::Error::other(why)))?;
     lab.restore(clusters, &state.servers);

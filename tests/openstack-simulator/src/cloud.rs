@@ -56,8 +56,11 @@ impl SimulatedCloud {
     /// Injects an error.
     pub(crate) fn inject(&self, fault: InjectedFault) {
         if fault.effect == FaultEffect::StaleList {
-            let state = crate::lock(&self.state).clone();
-            *crate::lock(&self.stale) = Some(state);
+            let mut state = crate::lock(&self.state);
+            state.settle();
+            let kept = state.clone();
+            drop(state);
+            *crate::lock(&self.stale) = Some(kept);
         }
         self.faults.inject(fault);
     }

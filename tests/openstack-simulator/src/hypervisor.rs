@@ -1,6 +1,6 @@
 //! Servers as their hypervisors see them: for programs that play the guests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -54,6 +54,32 @@ pub struct GuestServer {
     pub balanced_ips: Vec<IpAddr>,
 }
 
+/// Position in the history of the servers. The default is before the first change.
+#[derive(Debug, Clone, Default)]
+pub struct GuestCursor(Option<Seen>);
+
+/// State of the cloud at the last look of a reader.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Seen {
+    /// Last change of a server.
+    servers: u64,
+    /// Last change of a port or a floating IP.
+    network: u64,
+    /// Number of images, by which servers are described.
+    images: usize,
+    /// True if load balancers forward to servers.
+    is_balanced: bool,
+}
+
+/// Changes of servers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GuestChanges {
+    /// Servers that exist and have changed, perhaps in nothing that is shown here.
+    pub present: Vec<GuestServer>,
+    /// Ids of servers that no longer exist.
+    pub gone: Vec<String>,
+}
+
 /// Access to the servers of all projects. It is cheap to clone, and outlives the listener of its simulator.
 #[derive(Debug, Clone)]
 pub struct Hypervisor {
@@ -75,10 +101,17 @@ impl Hypervisor {
     #[must_use]
     pub fn servers(&self) -> Vec<GuestServer> {
         self.cloud.read(|state| {
-            let addresses = addresses(state);
+            let balanced = balanced(state);
             let servers = state.servers.values().filter(|server| server.exists());
-            servers.map(|server| guest(state, server, &addresses)).collect()
+            servers.map(|server| guest(state, server, &balanced)).collect()
         })
+    }
+
+    /// Returns the servers that have changed since the cursor, and moves the cursor to the present. The work follows the
+    /// number of changes and not that of servers, except in a cloud with load balancers: there each call returns all.
+    #[must_use]
+    pub fn changes(&self, cursor: &mut GuestCursor) -> GuestChanges {
+        self.cloud.read(|state| changes(state, cursor))
     }
 
     /// Returns the user data of a server, decoded from base64, and decompressed if it is in gzip format.
@@ -109,6 +142,38 @@ impl Hypervisor {
     }
 }
 
+fn changes(state: &CloudState, cursor: &mut GuestCursor) -> GuestChanges {
+    let balanced = balanced(state);
+    let now = Seen {
+        servers: state.servers.changes.last(),
+        network: state.network.changes.last(),
+        images: state.images.len(),
+        is_balanced: !balanced.is_empty(),
+    };
+    let seen = cursor.0.replace(now.clone());
+    let is_whole =
+        seen.as_ref().is_none_or(|seen| seen.images != now.images || seen.is_balanced || now.is_balanced);
+    let (servers, network) = seen.map_or((0, 0), |seen| (seen.servers, seen.network));
+    let find = |id: &str| state.servers.get(id).filter(|server| server.exists());
+    let changed = || state.servers.changes.since(servers);
+    let present: Vec<&Server> = if is_whole {
+        state.servers.values().filter(|server| server.exists()).collect()
+    } else {
+        let ids: BTreeSet<&str> = changed().chain(devices(state, network)).collect();
+        ids.into_iter().filter_map(find).collect()
+    };
+    GuestChanges {
+        present: present.into_iter().map(|server| guest(state, server, &balanced)).collect(),
+        gone: changed().filter(|id| find(id).is_none()).map(str::to_owned).collect(),
+    }
+}
+
+/// Returns the devices of the ports that have changed, or whose floating IPs have, after a change of the network.
+fn devices(state: &CloudState, since: u64) -> impl Iterator<Item = &str> {
+    let device = move |id| state.find(ResourceKind::Port, id).map_or(id, |port| text(port, "device_id"));
+    state.network.changes.since(since).map(device)
+}
+
 /// Addresses that lead to one server.
 #[derive(Debug, Default)]
 struct ServerAddresses {
@@ -117,50 +182,47 @@ struct ServerAddresses {
     balanced: Vec<IpAddr>,
 }
 
-/// Returns the addresses of all servers, by server id.
-fn addresses(state: &CloudState) -> BTreeMap<String, ServerAddresses> {
-    let mut floating: BTreeMap<&str, Vec<IpAddr>> = BTreeMap::new();
-    for address in state.table(ResourceKind::FloatingIp) {
-        if let Ok(parsed) = text(address, "floating_ip_address").parse() {
-            floating.entry(text(address, "port_id")).or_default().push(parsed);
-        }
-    }
-    let balanced = balanced(state, &floating);
-    let mut found: BTreeMap<String, ServerAddresses> = BTreeMap::new();
-    for port in state.table(ResourceKind::Port).filter(|port| !text(port, "device_id").is_empty()) {
-        let server = found.entry(text(port, "device_id").to_owned()).or_default();
+/// Returns the addresses of a server. `balanced` has those of the load balancers in front of each address.
+fn addresses(state: &CloudState, id: &str, balanced: &Balanced) -> ServerAddresses {
+    let mut found = ServerAddresses::default();
+    for port in state.with(ResourceKind::Port, "device_id", id) {
         for address in list(port, "fixed_ips").iter().filter_map(|fixed| fixed.get("ip_address")?.as_str()) {
-            server.fixed.extend(address.parse::<IpAddr>().ok());
+            found.fixed.extend(address.parse::<IpAddr>().ok());
             let target = (text(port, "network_id").to_owned(), address.to_owned());
-            server.balanced.extend(balanced.get(&target).into_iter().flatten());
+            found.balanced.extend(balanced.get(&target).into_iter().flatten());
         }
-        server.floating.extend(floating.get(text(port, "id")).into_iter().flatten());
+        found.floating.extend(floating(state, text(port, "id")));
     }
     found
 }
 
-/// Returns the addresses of the load balancers in front of each address. `floating` has the floating IPs by port.
-fn balanced(
-    state: &CloudState,
-    floating: &BTreeMap<&str, Vec<IpAddr>>,
-) -> BTreeMap<octavia::Target, Vec<IpAddr>> {
-    let mut found: BTreeMap<octavia::Target, Vec<IpAddr>> = BTreeMap::new();
+/// Returns the floating IPs of a port.
+fn floating(state: &CloudState, port: &str) -> Vec<IpAddr> {
+    let of_port = state.with(ResourceKind::FloatingIp, "port_id", port).into_iter();
+    of_port.filter_map(|address| text(address, "floating_ip_address").parse().ok()).collect()
+}
+
+/// Addresses of the load balancers in front of each address.
+type Balanced = BTreeMap<octavia::Target, Vec<IpAddr>>;
+
+fn balanced(state: &CloudState) -> Balanced {
+    let mut found = Balanced::new();
     for (target, balancers) in octavia::forwarding(state) {
         let addresses = found.entry(target).or_default();
         for balancer in balancers {
             addresses.extend(text(balancer, "vip_address").parse::<IpAddr>().ok());
-            addresses.extend(floating.get(text(balancer, "vip_port_id")).into_iter().flatten());
+            addresses.extend(floating(state, text(balancer, "vip_port_id")));
         }
     }
     found
 }
 
-fn guest(state: &CloudState, server: &Server, addresses: &BTreeMap<String, ServerAddresses>) -> GuestServer {
+fn guest(state: &CloudState, server: &Server, balanced: &Balanced) -> GuestServer {
     let image = server.image.as_deref().and_then(|id| {
         let image = state.images.iter().find(|image| text(image, "id") == id)?;
         Some(text(image, "name").to_owned())
     });
-    let own = addresses.get(&server.id);
+    let own = addresses(state, &server.id, balanced);
     GuestServer {
         id: server.id.clone(),
         name: server.name.clone(),
@@ -171,9 +233,9 @@ fn guest(state: &CloudState, server: &Server, addresses: &BTreeMap<String, Serve
         boots: server.completed(&BOOTS),
         disks: server.completed(&DISKS),
         image,
-        addresses: own.map(|own| own.fixed.clone()).unwrap_or_default(),
-        floating_ips: own.map(|own| own.floating.clone()).unwrap_or_default(),
-        balanced_ips: own.map(|own| own.balanced.clone()).unwrap_or_default(),
+        addresses: own.fixed,
+        floating_ips: own.floating,
+        balanced_ips: own.balanced,
     }
 }
 

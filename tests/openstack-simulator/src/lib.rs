@@ -30,6 +30,7 @@
 
 mod address;
 mod admin;
+mod changes;
 mod cinder;
 mod cloud;
 mod context;
@@ -56,7 +57,7 @@ mod state;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use faults::{CloudService, FaultEffect, InjectedFault};
-pub use hypervisor::{GuestServer, Hypervisor};
+pub use hypervisor::{GuestChanges, GuestCursor, GuestServer, Hypervisor};
 pub use inventory::{Inventory, InventoryItem};
 pub use log::LoggedCall;
 pub use manila::SeededShare;

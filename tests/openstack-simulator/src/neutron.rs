@@ -11,6 +11,7 @@ use crate::state::CloudState;
 mod allocation;
 mod extensions;
 mod floating_ips;
+mod index;
 mod ip_availability;
 mod listing;
 mod networks;
@@ -22,10 +23,12 @@ mod routers;
 pub(crate) mod security_group_rules;
 pub(crate) mod security_groups;
 mod subnets;
+mod tables;
 mod tags;
 pub(crate) mod trunks;
 
 pub(crate) use allocation::{Recipient, allocate, allocate_one};
+pub(crate) use tables::NetworkTables;
 
 /// Kind of a network resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -20,9 +20,12 @@ pub(crate) mod model;
 mod placement;
 mod quotas;
 mod servers;
+mod table;
 pub(crate) mod transitions;
 mod versions;
 mod view;
+
+pub(crate) use table::ServerTable;
 
 /// The largest microversion, as in the Zed release.
 const LARGEST: u32 = 93;

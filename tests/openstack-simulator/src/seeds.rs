@@ -71,8 +71,7 @@ pub(crate) fn seed(state: &mut CloudState, external_cidr: &str, external: &Netwo
             seed_private_network(state, id, &public, outside, position, now);
         }
     }
-    let objects = state.network.values().flat_map(|table| table.keys().cloned());
-    state.seeds = objects.collect();
+    state.seeds = state.network.ids().cloned().collect();
 }
 
 fn simple_id() -> String {

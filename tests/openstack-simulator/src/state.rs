@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::cinder::{Message, Snapshot, Volume};
 use crate::keystone::{ApplicationCredential, Project, Token, Trust, User};
 use crate::manila::Share;
-use crate::neutron::ResourceKind;
-use crate::nova::model::{Flavor, KeyPair, Server, ServerGroup};
+use crate::neutron::{NetworkTables, ResourceKind};
+use crate::nova::ServerTable;
+use crate::nova::model::{Flavor, KeyPair, ServerGroup};
 use crate::object::{Object, Table};
 use crate::octavia::{BalancerKind, Transition};
 
@@ -22,9 +23,9 @@ pub(crate) struct CloudState {
     #[serde(default)]
     pub(crate) trusts: Vec<Trust>,
     pub(crate) tokens: BTreeMap<String, Token>,
-    pub(crate) network: BTreeMap<ResourceKind, Table>,
+    pub(crate) network: NetworkTables,
     pub(crate) flavors: Vec<Flavor>,
-    pub(crate) servers: BTreeMap<String, Server>,
+    pub(crate) servers: ServerTable,
     pub(crate) key_pairs: Vec<KeyPair>,
     pub(crate) server_groups: Vec<ServerGroup>,
     pub(crate) images: Vec<Object>,
@@ -69,28 +70,42 @@ pub(crate) struct CloudState {
 impl CloudState {
     /// Returns the resources of one kind.
     pub(crate) fn table(&self, kind: ResourceKind) -> impl Iterator<Item = &Object> {
-        self.network.get(&kind).into_iter().flat_map(BTreeMap::values)
+        self.network.of_kind(kind)
+    }
+
+    /// Returns the resources of one kind whose attribute has this text, in the order of their ids. Those that calls often
+    /// select by are in an index.
+    pub(crate) fn with(&self, kind: ResourceKind, attribute: &str, value: &str) -> Vec<&Object> {
+        self.network.with(kind, attribute, value)
     }
 
     /// Returns one network resource.
     pub(crate) fn find(&self, kind: ResourceKind, id: &str) -> Option<&Object> {
-        self.network.get(&kind)?.get(id)
+        self.network.find(kind, id)
     }
 
     /// Returns one network resource, to change it.
     pub(crate) fn find_mut(&mut self, kind: ResourceKind, id: &str) -> Option<&mut Object> {
-        self.network.get_mut(&kind)?.get_mut(id)
+        self.network.find_mut(kind, id)
     }
 
     /// Inserts a network resource into its table, by its `id`.
     pub(crate) fn insert(&mut self, kind: ResourceKind, object: Object) {
-        let id = crate::object::text(&object, "id").to_owned();
-        self.network.entry(kind).or_default().insert(id, object);
+        self.network.insert(kind, object);
     }
 
     /// Removes a network resource from its table.
     pub(crate) fn remove(&mut self, kind: ResourceKind, id: &str) -> Option<Object> {
-        self.network.get_mut(&kind)?.remove(id)
+        self.network.remove(kind, id)
+    }
+
+    /// Removes the network resources of one kind whose attribute has this text.
+    pub(crate) fn remove_with(&mut self, kind: ResourceKind, attribute: &str, value: &str) {
+        let found = self.with(kind, attribute, value).into_iter();
+        let ids: Vec<String> = found.map(|object| crate::object::text(object, "id").to_owned()).collect();
+        for id in ids {
+            self.remove(kind, &id);
+        }
     }
 
     /// Returns the limit of a resource; `-1` is unlimited.
@@ -108,11 +123,18 @@ impl CloudState {
         self.projects.iter().find(|project| project.id == name || project.name == name)
     }
 
+    /// Brings the indices up to date with the changes so far.
+    pub(crate) fn settle(&mut self) {
+        self.network.settle();
+        self.servers.settle();
+    }
+
     /// Completes all transitions due by `now`. Returns true if the state changed.
     ///
     /// There is no clock of its own: every call advances the state first, so that a state loaded from a file
     /// is as far on as if the process had never stopped.
     pub(crate) fn advance(&mut self, now: Timestamp) -> bool {
+        self.settle();
         if self.next_due.is_none_or(|due| due > now) {
             return false;
         }

@@ -8,7 +8,7 @@ use apiserver_types::{
     MachineOperation, MachineSet, MachineStatus, OpenStackMachine,
 };
 use controllers_runtime::{ControllerContext, ReconcileLoop};
-use controllers_workload::WorkloadChange;
+use controllers_workload::{ClusterKey, WorkloadChange};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
@@ -112,31 +112,29 @@ fn reduce(machine: &mut Machine) {
 
 /// Returns the Machines that a change in a workload cluster concerns; without a change, all: some were missed.
 fn of_workload(known: &Store<Machine>, change: Option<&WorkloadChange>) -> Vec<ObjectRef<Machine>> {
-    let machines = known.state();
+    let is_of = |machine: &Machine, key: &ClusterKey| {
+        let namespace = machine.metadata.namespace.as_deref().unwrap_or_default();
+        namespace == key.namespace && machine.spec.cluster_name == key.name
+    };
     let concerns = |machine: &Machine| match change {
         None => true,
         Some(
             WorkloadChange::Connected(key)
             | WorkloadChange::Disconnected(key)
             | WorkloadChange::ProbeIsOld(key),
-        ) => super::node::cluster_key(machine) == *key,
+        ) => is_of(machine, key),
         Some(WorkloadChange::Node { cluster, name, provider_id }) => {
             let status = machine.status.as_ref().and_then(|status| status.node_ref.as_ref());
-            super::node::cluster_key(machine) == *cluster
+            is_of(machine, cluster)
                 && (status.map_or_else(|| machine.name_any(), |node| node.name.clone()) == *name
                     || provider_id.is_some() && machine.spec.provider_id == *provider_id)
         }
     };
-    machines
-        .iter()
-        .filter(|machine| concerns(machine))
-        .map(|machine| ObjectRef::from_obj(&**machine))
-        .collect()
+    known.state_filter(concerns).iter().map(|machine| ObjectRef::from_obj(&**machine)).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use controllers_workload::ClusterKey;
     use kube::runtime::{reflector, watcher};
     use serde_json::json;
 

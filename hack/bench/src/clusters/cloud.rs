@@ -183,10 +183,14 @@ fn counted(calls: &[LoggedCall]) -> Value {
 fn shape(call: &LoggedCall) -> String {
     let is_id = |text: &str| text.len() >= 32 && text.chars().all(|it| it == '-' || it.is_ascii_hexdigit());
     // A tag ends with the id of an object.
-    let part = |part: &str| match part.rsplit_once("capstan-cluster-") {
+    let prefix = |part: &str| {
+        let mut prefixes = ["capstan-cluster-", "capstan-"].into_iter();
+        prefixes.find(|prefix| part.strip_prefix(*prefix).is_some_and(is_id))
+    };
+    let part = |part: &str| match prefix(part) {
         _ if is_id(part) => "ID".to_owned(),
-        Some((_, id)) if is_id(id) => "capstan-cluster-ID".to_owned(),
-        _ => part.to_owned(),
+        Some(prefix) => format!("{prefix}ID"),
+        None => part.to_owned(),
     };
     let path: Vec<String> = call.path.split('/').map(part).collect();
     let mut names: Vec<&str> = call.query.split('&').filter_map(|pair| pair.split('=').next()).collect();
@@ -195,4 +199,34 @@ fn shape(call: &LoggedCall) -> String {
     names.dedup();
     let query = if names.is_empty() { String::new() } else { format!("?{}", names.join("&")) };
     format!("{} {}{query}", call.method, path.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(path: &str, query: &str) -> LoggedCall {
+        LoggedCall {
+            time: "2026-01-01T00:00:00Z".parse().unwrap(),
+            project: None,
+            method: "PUT".to_owned(),
+            path: path.to_owned(),
+            query: query.to_owned(),
+            action: None,
+            status: 200,
+            request_id: String::new(),
+        }
+    }
+
+    #[test]
+    fn calls_that_differ_in_ids_and_values_have_one_shape() {
+        let id = "1625b217-c93c-466e-8d8d-4e4b87459b68";
+        for (tag, shown) in
+            [("capstan-", "capstan-ID"), ("capstan-cluster-", "capstan-cluster-ID"), ("", "ID")]
+        {
+            let call = call(&format!("/network/v2.0/ports/{id}/tags/{tag}{id}"), "name=a&limit=1&name=b");
+            assert_eq!(shape(&call), format!("PUT /network/v2.0/ports/ID/tags/{shown}?limit&name"));
+        }
+        assert_eq!(shape(&call("/tags/capstan-x", "")), "PUT /tags/capstan-x");
+    }
 }

@@ -19,6 +19,9 @@ const HISTORY: usize = 20_000;
 const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
+/// Plural of the kind whose objects each node renews all the time.
+const LEASES: &str = "leases";
+
 /// Key of an object: kind, namespace, name.
 type Key = (&'static str, String, String);
 
@@ -37,6 +40,8 @@ pub(crate) struct Event {
 #[derive(Debug, Default)]
 struct Contents {
     revision: u64,
+    /// Revision of the last change of an object that is no Lease.
+    but_leases: u64,
     objects: BTreeMap<Key, Arc<Value>>,
     history: VecDeque<Event>,
 }
@@ -71,6 +76,9 @@ impl Contents {
         deleted: bool,
     ) -> Arc<Value> {
         self.revision += 1;
+        if key.0 != LEASES {
+            self.but_leases = self.revision;
+        }
         set(&mut value, &["metadata", "resourceVersion"], self.revision.to_string());
         let value = Arc::new(value);
         if deleted {
@@ -96,7 +104,8 @@ impl Store {
             let key = key(named(&plural), &name("/metadata/namespace"), &name("/metadata/name"));
             (key, Arc::new(object))
         });
-        let contents = Contents { revision, objects: objects.collect(), history: VecDeque::new() };
+        let (but_leases, objects) = (revision, objects.collect());
+        let contents = Contents { revision, but_leases, objects, history: VecDeque::new() };
         let revision = watch::Sender::new(revision);
         Self { contents: Mutex::new(contents), revision, remote: OnceLock::new() }
     }
@@ -117,6 +126,11 @@ impl Store {
         let objects = contents.objects.iter();
         let objects = objects.map(|((plural, ..), object)| ((*plural).to_owned(), Value::clone(object)));
         (contents.revision, objects.collect())
+    }
+
+    /// Returns the revision of the last change of an object that is no Lease. `None` if a real API has the objects.
+    pub(crate) fn revision_but_leases(&self) -> Option<u64> {
+        self.remote.get().is_none().then(|| lock(&self.contents).but_leases)
     }
 
     /// Returns a receiver that sees each new revision.

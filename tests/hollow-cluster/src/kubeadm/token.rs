@@ -65,14 +65,20 @@ pub(crate) fn find(store: &Store, id: &str) -> Option<Token> {
     read(&*store.get("secrets", "kube-system", &format!("bootstrap-token-{id}"))?)
 }
 
-/// Removes expired tokens, as the token cleaner of kube-controller-manager does.
-pub(crate) fn sweep(store: &Store, now: Timestamp) {
+/// Removes expired tokens, as the token cleaner of kube-controller-manager does. Returns the time at which the next one
+/// expires.
+pub(crate) fn sweep(store: &Store, now: Timestamp) -> Option<Timestamp> {
     let (secrets, _) = store.list("secrets", Some("kube-system"));
+    let mut next = None;
     for secret in secrets.iter().filter(|secret| text(secret, "/type") == TYPE) {
-        if read(secret).is_some_and(|token| token.has_expired(now)) {
+        let Some(token) = read(secret) else { continue };
+        if token.has_expired(now) {
             store.remove("secrets", "kube-system", text(secret, "/metadata/name"));
+        } else {
+            next = next.into_iter().chain(token.expiration).min();
         }
     }
+    next
 }
 
 /// Creates the Secret of a token in an InitConfiguration.
@@ -115,4 +121,23 @@ pub(crate) fn create(store: &Store, configured: &Value) -> Result<(), String> {
 pub(crate) fn random() -> String {
     let text = uuid::Uuid::new_v4().simple().to_string();
     format!("{}.{}", text.get(..6).unwrap_or_default(), text.get(6..22).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sweep_removes_expired_tokens_and_returns_when_the_next_one_expires() {
+        let store = Store::default();
+        let at = |hour: u8| format!("2026-01-01T{hour:02}:00:00Z").parse::<Timestamp>().unwrap();
+        for (id, hour) in [("aaaaaa", 3), ("bbbbbb", 1), ("cccccc", 2)] {
+            let expires = time(at(hour));
+            create(&store, &json!({"token": format!("{id}.0123456789abcdef"), "expires": expires})).unwrap();
+        }
+        assert_eq!(sweep(&store, at(0)), Some(at(1)));
+        assert_eq!(sweep(&store, at(1)), Some(at(2)));
+        assert!(find(&store, "bbbbbb").is_none() && find(&store, "cccccc").is_some());
+        assert_eq!(sweep(&store, at(3)), None, "none is left");
+    }
 }

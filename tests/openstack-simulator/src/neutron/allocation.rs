@@ -13,22 +13,37 @@ use crate::state::CloudState;
 
 /// Returns the addresses of `subnet` in use: by ports, floating IPs and the gateways of routers.
 pub(super) fn used(state: &CloudState, subnet: &Object) -> BTreeSet<u128> {
-    let id = text(subnet, "id");
-    let network = text(subnet, "network_id");
-    let ports = state.table(ResourceKind::Port).flat_map(|port| list(port, "fixed_ips"));
-    let routers = state
-        .table(ResourceKind::Router)
-        .filter_map(|router| router.get("external_gateway_info")?.as_object());
-    let gateways = routers.flat_map(|info| list(info, "external_fixed_ips"));
-    let fixed = ports
-        .chain(gateways)
-        .filter(|fixed| fixed.get("subnet_id").and_then(Value::as_str) == Some(id))
-        .filter_map(|fixed| fixed.get("ip_address")?.as_str());
-    let floating = state
-        .table(ResourceKind::FloatingIp)
-        .filter(|floating| text(floating, "floating_network_id") == network)
-        .map(|floating| text(floating, "floating_ip_address"));
-    fixed.chain(floating).filter_map(|address| address.parse().ok()).map(number).collect()
+    let [fixed, floating] = places(subnet).map(|place| state.network.addresses(place, 0));
+    fixed.chain(floating).collect()
+}
+
+/// Returns the places by which the addresses of a subnet are recorded: itself, and its network for floating IPs.
+fn places(subnet: &Object) -> [&str; 2] {
+    ["id", "network_id"].map(|key| text(subnet, key))
+}
+
+fn is_used(state: &CloudState, subnet: &Object, address: IpAddr) -> bool {
+    places(subnet).iter().any(|place| state.network.is_used(place, number(address)))
+}
+
+/// Returns the lowest number from `first` on that is not an address in use.
+fn lowest_free(state: &CloudState, subnet: &Object, first: u128) -> u128 {
+    let mut free = first;
+    loop {
+        let before = free;
+        for place in places(subnet) {
+            for used in state.network.addresses(place, free) {
+                if used != free {
+                    break;
+                }
+                free = free.saturating_add(1);
+            }
+        }
+        // Ports and floating IPs may take turns.
+        if free == before {
+            return free;
+        }
+    }
 }
 
 /// Returns the number of addresses in the subnet's pools.
@@ -42,17 +57,16 @@ pub(super) fn number_of_addresses(subnet: &Object) -> u64 {
 
 /// Returns the lowest free address of the subnet's pools.
 fn next_free(state: &CloudState, subnet: &Object) -> Option<IpAddr> {
-    let used = used(state, subnet);
     list(subnet, "allocation_pools").iter().find_map(|pool| {
         let bound = |key| pool.get(key)?.as_str()?.parse::<IpAddr>().ok();
         let (start, end) = (bound("start")?, bound("end")?);
-        let free = (number(start)..=number(end)).find(|candidate| !used.contains(candidate))?;
-        Some(address(start.is_ipv4(), free))
+        let free = lowest_free(state, subnet, number(start));
+        (free <= number(end)).then(|| address(start.is_ipv4(), free))
     })
 }
 
 fn subnets_of<'a>(state: &'a CloudState, network: &str) -> Vec<&'a Object> {
-    state.table(ResourceKind::Subnet).filter(|subnet| text(subnet, "network_id") == network).collect()
+    state.with(ResourceKind::Subnet, "network_id", network)
 }
 
 fn exhausted(network: &str) -> Reply {
@@ -64,7 +78,7 @@ fn exhausted(network: &str) -> Reply {
 const AUTOMATIC: [&str; 2] = ["slaac", "dhcpv6-stateless"];
 
 /// `device_owner` of the interfaces of routers.
-const ROUTER_INTERFACE: &str = "network:router_interface";
+pub(super) const ROUTER_INTERFACE: &str = "network:router_interface";
 
 /// Port that gets addresses.
 #[derive(Debug, Clone, Copy)]
@@ -140,7 +154,7 @@ fn one_of_each_version(state: &CloudState, network: &str) -> Result<Vec<Value>, 
 fn formed(state: &CloudState, subnet: &Object, recipient: &Recipient<'_>) -> Result<Value, Reply> {
     let range = Network::parse(text(subnet, "cidr"));
     let formed = range.and_then(|range| range.formed(recipient.mac_address));
-    let free = formed.filter(|address| !used(state, subnet).contains(&number(*address)));
+    let free = formed.filter(|address| !is_used(state, subnet, *address));
     let address = free.ok_or_else(|| exhausted(text(subnet, "network_id")))?;
     Ok(json!({"subnet_id": text(subnet, "id"), "ip_address": address.to_string()}))
 }
@@ -213,7 +227,7 @@ fn fixed(state: &CloudState, subnet: &Object, requested: &str) -> Result<IpAddr,
         let words = format!("IP address {requested} is not a valid IP for the specified subnet.");
         bad_request("InvalidIpForSubnet", &words)
     })?;
-    if used(state, subnet).contains(&number(address)) {
+    if is_used(state, subnet, address) {
         let words = format!("IP address {requested} already allocated in subnet {}", text(subnet, "id"));
         return Err(conflict("IpAddressAlreadyAllocated", &words));
     }

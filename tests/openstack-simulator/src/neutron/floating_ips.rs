@@ -3,8 +3,9 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::allocation::ROUTER_INTERFACE;
 use super::resource::{apply, changes, check_quota, draft, find, reply};
-use super::routers::{external_network, interface_in};
+use super::routers::external_network;
 use super::{Recipient, ResourceKind, allocate, allocate_one, bad_request, conflict, refusal};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
@@ -94,10 +95,7 @@ fn associate(
     let (subnet, address) = fixed_address(port, text(floating, "fixed_ip_address"))?;
     let network = text(floating, "floating_network_id");
     check_free(state, floating, port_id, address)?;
-    let reaches = |router: &&Object| {
-        external_network(router) == network && interface_in(state, text(router, "id"), subnet).is_some()
-    };
-    let router = state.table(ResourceKind::Router).find(reaches).ok_or_else(|| {
+    let router = router_between(state, text(port, "network_id"), subnet, network).ok_or_else(|| {
         let words = format!(
             "External network {network} is not reachable from subnet {subnet}.  Therefore, cannot associate Port \
              {port_id} with a Floating IP."
@@ -110,6 +108,23 @@ fn associate(
     set(floating, "router_id", router);
     set(floating, "status", "ACTIVE");
     Ok(())
+}
+
+/// Returns the first router that has an interface in the subnet of a network, and a gateway to an external network.
+fn router_between<'a>(
+    state: &'a CloudState,
+    network: &str,
+    subnet: &str,
+    external: &str,
+) -> Option<&'a Object> {
+    let is_on = |fixed: &Value| fixed.get("subnet_id").and_then(Value::as_str) == Some(subnet);
+    let ports = state.with(ResourceKind::Port, "network_id", network).into_iter();
+    let interfaces = ports.filter(|port| {
+        text(port, "device_owner") == ROUTER_INTERFACE && list(port, "fixed_ips").iter().any(is_on)
+    });
+    let routers = interfaces.filter_map(|port| state.find(ResourceKind::Router, text(port, "device_id")));
+    let outside = routers.filter(|router| external_network(router) == external);
+    outside.min_by(|one, other| text(one, "id").cmp(text(other, "id")))
 }
 
 /// Returns the requested address of the port, and its subnet. Floating IPs lead to addresses of IPv4 only.
@@ -133,9 +148,8 @@ fn fixed_address<'a>(port: &'a Object, requested: &str) -> Result<(&'a str, &'a 
 fn check_free(state: &CloudState, floating: &Object, port_id: &str, address: &str) -> Result<(), Reply> {
     let network = text(floating, "floating_network_id");
     let id = text(floating, "id");
-    let taken = state.table(ResourceKind::FloatingIp).any(|other| {
+    let taken = state.with(ResourceKind::FloatingIp, "port_id", port_id).into_iter().any(|other| {
         text(other, "id") != id
-            && text(other, "port_id") == port_id
             && text(other, "fixed_ip_address") == address
             && text(other, "floating_network_id") == network
     });

@@ -19,11 +19,10 @@ const LIST_OPTIONS: [&str; 7] =
 pub(super) fn list(state: &CloudState, context: &Context<'_>, kind: ResourceKind) -> HandlerResult {
     let query = &context.request.query;
     let limit = limit(query)?;
-    let mut found: Vec<&Object> = state
-        .table(kind)
-        .filter(|object| is_visible(state, &context.caller, kind, object))
-        .filter(|object| matches(object, query))
-        .collect();
+    let mut found = candidates(state, kind, query);
+    found.retain(|object| is_visible(state, &context.caller, kind, object));
+    let keys = query.keys();
+    found.retain(|object| matches(object, query, &keys));
     sort(&mut found, query);
     let reverse = query.get("page_reverse").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     if reverse {
@@ -97,8 +96,17 @@ fn plain(value: Option<&Value>) -> String {
     }
 }
 
-fn matches(object: &Object, query: &Query) -> bool {
-    query.keys().iter().filter(|key| !LIST_OPTIONS.contains(key)).all(|key| {
+/// Returns all resources that the filters can match. With a filter by an attribute in the index they are few.
+fn candidates<'a>(state: &'a CloudState, kind: ResourceKind, query: &Query) -> Vec<&'a Object> {
+    let narrowed = query.keys().into_iter().filter_map(|key| {
+        let values: Vec<&str> = query.all(key).collect();
+        state.network.candidates(kind, key, &values)
+    });
+    narrowed.min_by_key(Vec::len).unwrap_or_else(|| state.table(kind).collect())
+}
+
+fn matches(object: &Object, query: &Query, keys: &[&str]) -> bool {
+    keys.iter().filter(|key| !LIST_OPTIONS.contains(key)).all(|key| {
         let mut values = query.all(key);
         match *key {
             "tags" => values.all(|requested| has_tags(object, requested, true)),

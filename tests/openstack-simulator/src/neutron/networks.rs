@@ -69,9 +69,8 @@ pub(super) fn update(state: &mut CloudState, context: &Context<'_>, id: &str) ->
 
 /// Deletes the network and its subnets, unless the network is in use.
 pub(super) fn delete(state: &mut CloudState, id: &str) -> Result<(), Reply> {
-    let ports = state.table(ResourceKind::Port).filter(|port| text(port, "network_id") == id);
-    let floating =
-        state.table(ResourceKind::FloatingIp).filter(|floating| text(floating, "floating_network_id") == id);
+    let ports = state.with(ResourceKind::Port, "network_id", id).into_iter();
+    let floating = state.with(ResourceKind::FloatingIp, "floating_network_id", id);
     let holders: Vec<&str> = ports.chain(floating).map(|holder| text(holder, "id")).collect();
     if !holders.is_empty() {
         let words = format!(
@@ -82,8 +81,6 @@ pub(super) fn delete(state: &mut CloudState, id: &str) -> Result<(), Reply> {
         return Err(conflict("NetworkInUse", &words));
     }
     state.remove(ResourceKind::Network, id);
-    if let Some(subnets) = state.network.get_mut(&ResourceKind::Subnet) {
-        subnets.retain(|_, subnet| text(subnet, "network_id") != id);
-    }
+    state.remove_with(ResourceKind::Subnet, "network_id", id);
     Ok(())
 }

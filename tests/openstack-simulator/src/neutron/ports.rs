@@ -244,10 +244,13 @@ pub(super) fn delete(state: &mut CloudState, id: &str, context: &Context<'_>) ->
 /// Removes the port, and disassociates its floating IPs.
 pub(crate) fn discard(state: &mut CloudState, id: &str, now: Timestamp) {
     state.remove(ResourceKind::Port, id);
-    let Some(floating) = state.network.get_mut(&ResourceKind::FloatingIp) else { return };
-    for floating in floating.values_mut().filter(|floating| text(floating, "port_id") == id) {
-        super::floating_ips::disassociate(floating);
-        touch(floating, now);
+    let floating = state.with(ResourceKind::FloatingIp, "port_id", id).into_iter();
+    let floating: Vec<String> = floating.map(|floating| text(floating, "id").to_owned()).collect();
+    for floating in floating {
+        if let Some(floating) = state.find_mut(ResourceKind::FloatingIp, &floating) {
+            super::floating_ips::disassociate(floating);
+            touch(floating, now);
+        }
     }
 }
 

@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use super::{ResourceKind, no_such_page, refusal};
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
-use crate::object::{Object, text};
+use crate::object::Object;
 use crate::state::CloudState;
 
 fn view(state: &CloudState, project: &str, detail: bool) -> Object {
     let mut view = Object::new();
     for kind in ResourceKind::ALL {
         let limit = state.quota(project, kind.singular());
-        let used = state.table(kind).filter(|object| text(object, "project_id") == project).count();
+        let used = state.network.count(kind, project);
         let detailed = json!({"limit": limit, "used": used, "reserved": 0});
         view.insert(kind.singular().to_owned(), if detail { detailed } else { json!(limit) });
     }

@@ -79,15 +79,13 @@ pub(super) fn view(state: &CloudState, kind: ResourceKind, object: &Object) -> O
     let id = text(object, "id");
     match kind {
         ResourceKind::Network => {
-            let subnets = state.table(ResourceKind::Subnet).filter(|subnet| text(subnet, "network_id") == id);
+            let subnets = state.with(ResourceKind::Subnet, "network_id", id).into_iter();
             let subnets: Vec<&str> = subnets.map(|subnet| text(subnet, "id")).collect();
             set(&mut view, "subnets", json!(subnets));
         }
         ResourceKind::SecurityGroup => {
-            // Neutron shows the number of a rule's record only inside a group.
-            let numbered = state.table(ResourceKind::SecurityGroupRule).enumerate();
-            let rules = numbered.filter(|(_, rule)| text(rule, "security_group_id") == id);
-            let rules: Vec<Object> = rules.map(|(number, rule)| with_number(rule, number)).collect();
+            let rules = state.with(ResourceKind::SecurityGroupRule, "security_group_id", id);
+            let rules: Vec<Object> = rules.into_iter().map(with_number).collect();
             set(&mut view, "security_group_rules", json!(rules));
         }
         ResourceKind::FloatingIp => {
@@ -103,8 +101,11 @@ pub(super) fn view(state: &CloudState, kind: ResourceKind, object: &Object) -> O
     view
 }
 
-fn with_number(rule: &Object, number: usize) -> Object {
+/// Adds the number of a rule's record, which Neutron shows only inside a group: here a part of its random id.
+fn with_number(rule: &Object) -> Object {
     let mut rule = rule.clone();
+    let digits = text(&rule, "id").get(..8).unwrap_or_default();
+    let number = u32::from_str_radix(digits, 16).unwrap_or_default();
     set(&mut rule, "standard_attr_id", json!(number));
     rule
 }
@@ -256,8 +257,7 @@ pub(super) fn apply(
 pub(super) fn check_quota(state: &CloudState, kind: ResourceKind, project: &str) -> Result<(), Reply> {
     let limit = state.quota(project, kind.singular());
     let Ok(limit) = usize::try_from(limit) else { return Ok(()) };
-    let held = state.table(kind).filter(|object| text(object, "project_id") == project).count();
-    if held < limit {
+    if state.network.count(kind, project) < limit {
         return Ok(());
     }
     let words = format!("Quota exceeded for resources: ['{}'].", kind.singular());

@@ -115,14 +115,11 @@ pub(super) fn remove(state: &mut CloudState, context: &Context<'_>, id: &str) ->
 /// Returns an error if ports have floating IPs through this interface.
 fn check_floating(state: &CloudState, id: &str, summary: &Value) -> Result<(), Reply> {
     let subnet = summary.get("subnet_id").and_then(Value::as_str).unwrap_or_default();
-    let needs = state
-        .table(ResourceKind::FloatingIp)
-        .filter(|floating| text(floating, "router_id") == id)
-        .any(|floating| {
-            let port = state.find(ResourceKind::Port, text(floating, "port_id"));
-            let mut fixed = port.into_iter().flat_map(|port| list(port, "fixed_ips"));
-            fixed.any(|fixed| fixed.get("subnet_id").and_then(Value::as_str) == Some(subnet))
-        });
+    let needs = state.with(ResourceKind::FloatingIp, "router_id", id).into_iter().any(|floating| {
+        let port = state.find(ResourceKind::Port, text(floating, "port_id"));
+        let mut fixed = port.into_iter().flat_map(|port| list(port, "fixed_ips"));
+        fixed.any(|fixed| fixed.get("subnet_id").and_then(Value::as_str) == Some(subnet))
+    });
     if !needs {
         return Ok(());
     }

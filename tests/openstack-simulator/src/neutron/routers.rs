@@ -3,6 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::allocation::ROUTER_INTERFACE;
 use super::resource::{apply, changes, check_quota, draft, find, find_own, reply};
 use super::{Recipient, ResourceKind, allocate, allocate_one, bad_request, conflict};
 use crate::context::Context;
@@ -126,7 +127,7 @@ pub(super) fn remove_routes(state: &mut CloudState, context: &Context<'_>, id: &
 
 /// Returns an error if floating IPs need the gateway that is removed.
 fn check_floating(state: &CloudState, id: &str, network: &str) -> Result<(), Reply> {
-    if !state.table(ResourceKind::FloatingIp).any(|floating| text(floating, "router_id") == id) {
+    if state.with(ResourceKind::FloatingIp, "router_id", id).is_empty() {
         return Ok(());
     }
     let words = format!(
@@ -138,9 +139,8 @@ fn check_floating(state: &CloudState, id: &str, network: &str) -> Result<(), Rep
 
 /// Returns the interface ports of the router.
 pub(super) fn interfaces<'a>(state: &'a CloudState, id: &'a str) -> impl Iterator<Item = &'a Object> {
-    state.table(ResourceKind::Port).filter(move |port| {
-        text(port, "device_id") == id && text(port, "device_owner") == "network:router_interface"
-    })
+    let ports = state.with(ResourceKind::Port, "device_id", id).into_iter();
+    ports.filter(|port| text(port, "device_owner") == ROUTER_INTERFACE)
 }
 
 /// Returns the interface port of the router in the subnet.

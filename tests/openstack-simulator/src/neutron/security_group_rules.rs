@@ -61,8 +61,8 @@ fn add_all(state: &mut CloudState, context: &Context<'_>, bodies: Vec<Value>) ->
         match add(state, context, body) {
             Ok(id) => ids.push(id),
             Err(refusal) => {
-                if let Some(rules) = state.network.get_mut(&ResourceKind::SecurityGroupRule) {
-                    rules.retain(|id, _| !ids.contains(id));
+                for id in &ids {
+                    state.remove(ResourceKind::SecurityGroupRule, id);
                 }
                 return Err(refusal);
             }
@@ -86,7 +86,8 @@ fn add(state: &mut CloudState, context: &Context<'_>, body: Object) -> Result<St
     }
     set_prefix(&mut rule)?;
     let same = |held: &&Object| IDENTITY.iter().all(|key| held.get(*key) == rule.get(*key));
-    if let Some(held) = state.table(ResourceKind::SecurityGroupRule).find(same) {
+    let of_group = state.with(ResourceKind::SecurityGroupRule, "security_group_id", &group);
+    if let Some(held) = of_group.into_iter().find(same) {
         let words = format!("Security group rule already exists. Rule id is {}.", text(held, "id"));
         return Err(conflict("SecurityGroupRuleExists", &words));
     }

@@ -17,9 +17,8 @@ fn defaults() -> Value {
 
 /// Returns the project's group called `default`.
 pub(crate) fn default_of<'a>(state: &'a CloudState, project: &str) -> Option<&'a str> {
-    let mut groups = state.table(ResourceKind::SecurityGroup);
-    let group =
-        groups.find(|group| text(group, "project_id") == project && text(group, "name") == "default")?;
+    let groups = state.with(ResourceKind::SecurityGroup, "name", "default");
+    let group = groups.into_iter().find(|group| text(group, "project_id") == project)?;
     Some(text(group, "id"))
 }
 
@@ -84,8 +83,8 @@ pub(super) fn delete(state: &mut CloudState, id: &str, context: &Context<'_>) ->
         return Err(conflict("SecurityGroupCannotRemoveDefault", words));
     }
     state.remove(ResourceKind::SecurityGroup, id);
-    if let Some(rules) = state.network.get_mut(&ResourceKind::SecurityGroupRule) {
-        rules.retain(|_, rule| text(rule, "security_group_id") != id && text(rule, "remote_group_id") != id);
+    for attribute in ["security_group_id", "remote_group_id"] {
+        state.remove_with(ResourceKind::SecurityGroupRule, attribute, id);
     }
     Ok(())
 }

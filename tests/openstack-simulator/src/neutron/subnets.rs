@@ -55,10 +55,10 @@ fn check_range(state: &CloudState, subnet: &Object, network: &str) -> Result<Net
             subnet["ip_version"]
         )));
     }
-    let mut siblings = state.table(ResourceKind::Subnet).filter(|other| text(other, "network_id") == network);
+    let siblings = state.with(ResourceKind::Subnet, "network_id", network);
     let overlaps =
         |other: &Object| Network::parse(text(other, "cidr")).is_some_and(|other| range.overlaps(&other));
-    if siblings.any(overlaps) {
+    if siblings.into_iter().any(overlaps) {
         let words = format!(
             "Requested subnet with cidr: {cidr} for network: {network} overlaps with another subnet."
         );
@@ -168,7 +168,10 @@ pub(super) fn update(state: &mut CloudState, context: &Context<'_>, id: &str) ->
 
 /// Deletes the subnet, unless a port has an address of it.
 pub(super) fn delete(state: &mut CloudState, id: &str, context: &Context<'_>) -> Result<(), Reply> {
-    let mut addresses = state.table(ResourceKind::Port).flat_map(|port| list(port, "fixed_ips"));
+    // Ports have addresses on subnets of their network only.
+    let network = state.find(ResourceKind::Subnet, id).map(|subnet| text(subnet, "network_id"));
+    let ports = state.with(ResourceKind::Port, "network_id", network.unwrap_or_default()).into_iter();
+    let mut addresses = ports.flat_map(|port| list(port, "fixed_ips"));
     let in_use = addresses.any(|fixed| fixed.get("subnet_id").and_then(Value::as_str) == Some(id));
     drop(addresses);
     if in_use {

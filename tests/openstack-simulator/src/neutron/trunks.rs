@@ -21,7 +21,7 @@ fn defaults() -> Value {
 
 /// Returns the trunk of a parent port.
 pub(super) fn of_parent<'a>(state: &'a CloudState, port: &str) -> Option<&'a Object> {
-    state.table(ResourceKind::Trunk).find(|trunk| text(trunk, "port_id") == port)
+    state.with(ResourceKind::Trunk, "port_id", port).into_iter().next()
 }
 
 /// Returns the trunk that carries a port.

@@ -17,8 +17,9 @@ use crate::state::CloudState;
 /// `GET /servers/{id}/os-interface`.
 pub(super) fn interfaces(state: &CloudState, context: &Context<'_>, id: &str) -> HandlerResult {
     find(state, context, id)?;
-    let ports = state.table(ResourceKind::Port).filter(|port| text(port, "device_id") == id);
+    let ports = state.with(ResourceKind::Port, "device_id", id);
     let views: Vec<Object> = ports
+        .into_iter()
         .map(|port| {
             let mut view = Object::new();
             set(&mut view, "net_id", text(port, "network_id"));

@@ -94,8 +94,7 @@ fn group(state: &CloudState, context: &Context<'_>) -> Result<Option<String>, Re
         return Err(bad_request(&format!("Instance group {group} could not be found.")));
     }
     let limit = state.quota(project, "server_group_members");
-    let members =
-        state.servers.values().filter(|server| server.exists() && server.group.as_deref() == Some(group));
+    let members = state.servers.in_group(group);
     if usize::try_from(limit).is_ok_and(|limit| members.count() >= limit) {
         return Err(super::refusal(StatusCode::FORBIDDEN, "Quota exceeded, too many servers in group"));
     }
@@ -112,15 +111,14 @@ fn security_groups(
     let names: Vec<&str> =
         list(body, "security_groups").iter().filter_map(|group| group.get("name")?.as_str()).collect();
     let names = if names.is_empty() { vec!["default"] } else { names };
-    let groups: Vec<&Object> = state
-        .table(ResourceKind::SecurityGroup)
-        .filter(|group| text(group, "project_id") == project)
-        .collect();
+    let kind = ResourceKind::SecurityGroup;
     names
         .into_iter()
         .map(|name| {
-            let found = groups.iter().find(|group| text(group, "name") == name || text(group, "id") == name);
-            let found = found.ok_or_else(|| {
+            let named = state.with(kind, "name", name).into_iter().chain(state.find(kind, name));
+            let own = named.filter(|group| text(group, "project_id") == project);
+            let first = own.min_by(|one, other| text(one, "id").cmp(text(other, "id")));
+            let found = first.ok_or_else(|| {
                 bad_request(&format!("Unable to find security_group with name or id '{name}'"))
             })?;
             Ok((text(found, "name").to_owned(), text(found, "id").to_owned()))
@@ -162,7 +160,7 @@ pub(super) fn create(state: &mut CloudState, context: &Context<'_>) -> HandlerRe
         state.expect(pending.until);
     }
     let reply = created(&server, context);
-    state.servers.insert(server.id.clone(), server);
+    state.servers.insert(server);
     Ok(reply)
 }
 

@@ -37,11 +37,7 @@ fn find<'a>(state: &'a CloudState, context: &Context<'_>, id: &str) -> Result<&'
 }
 
 fn view(state: &CloudState, group: &ServerGroup, context: &Context<'_>) -> Value {
-    let members = state.servers.values().filter(|server| server.exists());
-    let members: Vec<&str> = members
-        .filter(|server| server.group.as_deref() == Some(&group.id))
-        .map(|server| server.id.as_str())
-        .collect();
+    let members: Vec<&str> = state.servers.in_group(&group.id).map(|server| server.id.as_str()).collect();
     let mut view = json!({"id": group.id, "name": group.name, "members": members});
     let Some(fields) = view.as_object_mut() else { return view };
     if context.microversion >= 64 {

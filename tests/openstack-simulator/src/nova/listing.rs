@@ -8,7 +8,7 @@ use super::{bad_request, view};
 use crate::context::Context;
 use crate::http::{HandlerResult, Query, Reply};
 use crate::neutron::ResourceKind;
-use crate::object::{list as items, set, text};
+use crate::object::{list as items, set};
 use crate::pattern::Pattern;
 use crate::state::CloudState;
 
@@ -172,7 +172,7 @@ fn matches_tags(server: &Server, query: &Query) -> bool {
 fn matches_addresses(state: &CloudState, server: &Server, query: &Query) -> bool {
     let Some(requested) = query.get("ip").or_else(|| query.get("ip6")) else { return true };
     let Some(pattern) = Pattern::compile(requested) else { return false };
-    let ports = state.table(ResourceKind::Port).filter(|port| text(port, "device_id") == server.id);
+    let ports = state.with(ResourceKind::Port, "device_id", &server.id).into_iter();
     let mut addresses = ports.flat_map(|port| items(port, "fixed_ips"));
     addresses.any(|fixed| {
         let address = fixed.get("ip_address").and_then(Value::as_str).unwrap_or_default();

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::model::Server;
 use crate::context::Context;
 use crate::http::Reply;
 use crate::state::CloudState;
@@ -63,25 +62,18 @@ pub(super) fn place(
         zone.is_none_or(|zone| zone == *of) && (requested.is_empty() || requested == *host) && fits(host)
     });
     // The host with the fewest servers is chosen, among those that suit the soft policies.
-    let load = |host: &str| state.servers.values().filter(|server| is_on_host(server, host)).count();
     let chosen = candidates.min_by_key(|(host, _)| {
         let against = match policy {
             "soft-anti-affinity" => used.contains(*host),
             "soft-affinity" => !used.contains(*host),
             _ => false,
         };
-        (against, load(host))
+        (against, state.servers.on_host(host))
     });
     chosen.map(|(host, zone)| ((*host).to_owned(), (*zone).to_owned())).ok_or(NO_HOST)
 }
 
-fn is_on_host(server: &Server, host: &str) -> bool {
-    server.exists() && server.host.as_deref() == Some(host)
-}
-
 fn hosts_of_group(state: &CloudState, group: Option<&str>) -> BTreeSet<String> {
     let Some(group) = group else { return BTreeSet::new() };
-    let members =
-        state.servers.values().filter(|server| server.exists() && server.group.as_deref() == Some(group));
-    members.filter_map(|server| server.host.clone()).collect()
+    state.servers.in_group(group).filter_map(|server| server.host.clone()).collect()
 }

@@ -3,7 +3,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::model::{Flavor, Server};
+use super::model::Flavor;
 use super::refusal;
 use crate::context::Context;
 use crate::http::{HandlerResult, Reply};
@@ -17,17 +17,9 @@ const RESOURCES: [&str; 7] =
 /// A resource, its requested amount, its used amount, and the limit.
 type Excess<'a> = (&'a str, i64, i64, i64);
 
-/// Returns the instances, cores and memory in use.
-fn usage(state: &CloudState, project: &str) -> [i64; 3] {
-    let servers = state.servers.values().filter(|server| server.exists() && server.project_id == project);
-    servers.fold([0, 0, 0], |[instances, cores, ram], Server { flavor, .. }| {
-        [instances + 1, cores + flavor.vcpus, ram + flavor.ram]
-    })
-}
-
 /// Returns an error if `count` servers of `flavor` exceed the project's quota.
 pub(super) fn check(state: &CloudState, project: &str, flavor: &Flavor, count: i64) -> Result<(), Reply> {
-    let [instances, cores, ram] = usage(state, project);
+    let [instances, cores, ram] = state.servers.usage(project);
     let requested = [
         ("cores", flavor.vcpus * count, cores),
         ("instances", count, instances),
@@ -57,7 +49,7 @@ pub(super) fn limits(state: &CloudState, context: &Context<'_>) -> Reply {
     let admin_asks = context.request.query.get("tenant_id").filter(|_| context.caller.admin);
     let project = admin_asks.unwrap_or(&context.caller.project_id);
     let quota = |resource| state.quota(project, resource);
-    let [instances, cores, ram] = usage(state, project);
+    let [instances, cores, ram] = state.servers.usage(project);
     let groups = state.server_groups.iter().filter(|group| group.project_id == project).count();
     Reply::ok(&json!({"limits": {"rate": [], "absolute": {
         "maxTotalInstances": quota("instances"), "maxTotalCores": quota("cores"),
@@ -75,7 +67,7 @@ fn forbidden(action: &str) -> Reply {
 }
 
 fn view(state: &CloudState, project: &str, detail: bool) -> Value {
-    let [instances, cores, ram] = usage(state, project);
+    let [instances, cores, ram] = state.servers.usage(project);
     let used = |resource: &str| match resource {
         "instances" => instances,
         "cores" => cores,

@@ -1,6 +1,6 @@
 //! Transitions of servers that happen after a delay.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::json;
 
 use super::model::{Attachment, Detachment, Pending, Server, ServerFault, ServerTask, VmState};
@@ -8,47 +8,37 @@ use crate::neutron::{ResourceKind, ports};
 use crate::object::{set, text, touch};
 use crate::state::CloudState;
 
-/// Time for which a deleted server can still be queried, with `changes-since` or through its actions.
-const DELETED_RETENTION: SignedDuration = SignedDuration::from_hours(1);
-
 /// Completes all tasks due by `now`, and returns the time of the next one.
 pub(crate) fn advance(state: &mut CloudState, now: Timestamp) -> Option<Timestamp> {
-    let is_due = |server: &&Server| server.pending.as_ref().is_some_and(|pending| pending.until <= now);
-    let mut due: Vec<(Timestamp, String)> = state
-        .servers
-        .values()
-        .filter(is_due)
-        .filter_map(|server| Some((server.pending.as_ref()?.until, server.id.clone())))
-        .collect();
-    due.sort();
-    for (_, id) in due {
+    let due = state.servers.due(now);
+    let task = |id: &String| Some((state.servers.get(id)?.pending.as_ref()?.until, id.clone()));
+    let mut tasks: Vec<(Timestamp, String)> = due.iter().filter_map(task).collect();
+    tasks.retain(|(until, _)| *until <= now);
+    tasks.sort();
+    for (_, id) in tasks {
         finish(state, &id);
     }
-    detach(state, now);
-    state.servers.retain(|_, server| match server.terminated {
-        Some(terminated) => now.duration_since(terminated) < DELETED_RETENTION,
-        None => true,
-    });
-    let tasks = state.servers.values().filter_map(|server| server.pending.as_ref().map(|task| task.until));
-    let attachments = state.servers.values().flat_map(|server| &server.attachments);
-    let detachments = attachments.filter_map(|held| held.detachment.as_ref().map(|it| it.until));
-    tasks.chain(detachments).min()
+    for id in &due {
+        detach(state, id, now);
+        state.servers.forget(id, now);
+    }
+    state.settle();
+    state.servers.next_due()
 }
 
-/// Detaches the volumes whose detachment is due by `now`.
-fn detach(state: &mut CloudState, now: Timestamp) {
+/// Detaches the volumes of a server whose detachment is due by `now`.
+fn detach(state: &mut CloudState, id: &str, now: Timestamp) {
+    let Some(server) = state.servers.get_mut(id) else { return };
+    let begun = |held: &Attachment| Some((held.volume_id.clone(), held.detachment.clone()?));
+    let due = server.attachments.iter().filter_map(begun);
+    let due: Vec<(String, Detachment)> = due.filter(|(_, begun)| begun.until <= now).collect();
     let mut detached = Vec::new();
-    for server in state.servers.values_mut() {
-        let begun = |held: &Attachment| Some((held.volume_id.clone(), held.detachment.clone()?));
-        let due = server.attachments.iter().filter_map(begun);
-        let due: Vec<(String, Detachment)> = due.filter(|(_, begun)| begun.until <= now).collect();
-        for (volume, Detachment { until, request_id }) in due {
-            server.attachments.retain(|held| held.volume_id != volume);
-            if let Some(action) = server.actions.iter_mut().find(|action| action.request_id == request_id) {
-                action.finished = Some(until);
-            }
-            detached.push((volume, until));
+    for (volume, Detachment { until, request_id }) in due {
+        server.attachments.retain(|held| held.volume_id != volume);
+        if let Some(action) = server.actions.iter_mut().find(|action| action.request_id == request_id) {
+            action.finished = Some(until);
         }
+        detached.push((volume, until));
     }
     for (volume, until) in detached {
         crate::cinder::detach(state, &volume, false, until);
@@ -96,12 +86,19 @@ fn close_action(server: &mut Server, pending: &Pending) {
     }
 }
 
+/// Returns the ids of the server's ports.
+fn ports_of(state: &CloudState, server: &str) -> Vec<String> {
+    let ports = state.with(ResourceKind::Port, "device_id", server).into_iter();
+    ports.map(|port| text(port, "id").to_owned()).collect()
+}
+
 /// Sets the status of the server's ports.
-pub(super) fn set_ports(state: &mut CloudState, server: &str, status: &str, now: Timestamp) {
-    let Some(table) = state.network.get_mut(&ResourceKind::Port) else { return };
-    for port in table.values_mut().filter(|port| text(port, "device_id") == server) {
-        set(port, "status", status);
-        touch(port, now);
+fn set_ports(state: &mut CloudState, server: &str, status: &str, now: Timestamp) {
+    for port in ports_of(state, server) {
+        if let Some(port) = state.find_mut(ResourceKind::Port, &port) {
+            set(port, "status", status);
+            touch(port, now);
+        }
     }
 }
 
@@ -115,8 +112,8 @@ fn terminate(state: &mut CloudState, id: &str, now: Timestamp) {
     for port in &own_ports {
         ports::discard(state, port, now);
     }
-    if let Some(table) = state.network.get_mut(&ResourceKind::Port) {
-        for port in table.values_mut().filter(|port| text(port, "device_id") == id) {
+    for port in ports_of(state, id) {
+        if let Some(port) = state.find_mut(ResourceKind::Port, &port) {
             set(port, "device_id", "");
             set(port, "device_owner", "");
             set(port, "status", "DOWN");

@@ -165,18 +165,17 @@ fn addresses(state: &CloudState, server: &Server) -> Value {
     if server.vm_state == VmState::Building || server.task() == Some(ServerTask::Delete) || !server.exists() {
         return Value::Object(networks);
     }
-    for port in state.table(ResourceKind::Port).filter(|port| text(port, "device_id") == server.id) {
+    for port in state.with(ResourceKind::Port, "device_id", &server.id) {
         let network = state.find(ResourceKind::Network, text(port, "network_id"));
         let name = network.map(|network| text(network, "name")).unwrap_or_default();
         let mac = text(port, "mac_address");
+        let floating = state.with(ResourceKind::FloatingIp, "port_id", text(port, "id"));
         let entries = networks.entry(name).or_insert_with(|| json!([]));
         let Some(entries) = entries.as_array_mut() else { continue };
         for fixed in list(port, "fixed_ips") {
             let address = fixed.get("ip_address").and_then(Value::as_str).unwrap_or_default();
             entries.push(entry(address, "fixed", mac));
-            let mut floating = state.table(ResourceKind::FloatingIp).filter(|floating| {
-                text(floating, "port_id") == text(port, "id") && text(floating, "fixed_ip_address") == address
-            });
+            let mut floating = floating.iter().filter(|it| text(it, "fixed_ip_address") == address);
             if let Some(floating) = floating.next() {
                 entries.push(entry(text(floating, "floating_ip_address"), "floating", mac));
             }

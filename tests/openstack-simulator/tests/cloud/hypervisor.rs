@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use serde_json::json;
-use tests_openstack_simulator::{GuestServer, Simulator, SimulatorOptions};
+use tests_openstack_simulator::{GuestChanges, GuestCursor, GuestServer, Simulator, SimulatorOptions};
 
 use crate::client::{Client, quick};
 
@@ -45,6 +45,38 @@ async fn a_hypervisor_sees_user_data_boots_and_disks() {
     client.delete(&format!("{SERVERS}/{id}")).await;
     client.until_gone(&format!("{SERVERS}/{id}")).await;
     assert!(hypervisor.servers().is_empty());
+}
+
+fn ids(changes: &GuestChanges) -> Vec<&str> {
+    changes.present.iter().map(|server| server.id.as_str()).collect()
+}
+
+#[tokio::test]
+async fn a_cursor_shows_only_the_servers_that_have_changed() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let (hypervisor, mut cursor) = (simulator.hypervisor(), GuestCursor::default());
+    let client = Client::login(&simulator, "demo").await;
+    let one = client.boot(client.server_body("one").await, "ACTIVE").await;
+    let other = client.boot(client.server_body("other").await, "ACTIVE").await;
+    assert_eq!(hypervisor.changes(&mut cursor).present, hypervisor.servers(), "the first look shows all");
+    assert_eq!(hypervisor.changes(&mut cursor), GuestChanges::default());
+
+    let port = client.get(&format!("{NETWORK}/ports?device_id={one}")).await.object()[0]["id"].clone();
+    let public = client.id_of(&format!("{NETWORK}/networks"), "public").await;
+    let floating = json!({"floatingip": {"floating_network_id": public, "port_id": port}});
+    let floating = client.post(&format!("{NETWORK}/floatingips"), floating).await.id();
+    let changes = hypervisor.changes(&mut cursor);
+    assert_eq!((ids(&changes), changes.present[0].floating_ips.len()), (vec![one.as_str()], 1));
+    client.delete(&format!("{NETWORK}/floatingips/{floating}")).await;
+    let changes = hypervisor.changes(&mut cursor);
+    assert_eq!((ids(&changes), changes.present[0].floating_ips.len()), (vec![one.as_str()], 0));
+
+    client.post(&format!("{SERVERS}/{other}/action"), json!({"reboot": {"type": "HARD"}})).await;
+    let changes = hypervisor.changes(&mut cursor);
+    assert_eq!((ids(&changes), changes.present[0].running), (vec![other.as_str()], false));
+    client.delete(&format!("{SERVERS}/{one}")).await;
+    client.until_gone(&format!("{SERVERS}/{one}")).await;
+    assert_eq!(hypervisor.changes(&mut cursor).gone, [one]);
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Tests of networks, addresses, routers, floating IPs, and filters.
 
+use std::net::Ipv4Addr;
+
 use serde_json::{Value, json};
 use tests_openstack_simulator::{Simulator, SimulatorOptions};
 
@@ -47,6 +49,29 @@ async fn addresses_come_from_the_pools_and_only_once() {
     let exhausted = client.post(&format!("{NETWORK}/ports"), plain).await;
     assert_eq!(exhausted.status, 409);
     assert_eq!(exhausted.message(), format!("No more IP addresses available on network {network}."));
+}
+
+#[tokio::test]
+async fn floating_ips_and_gateways_take_the_lowest_free_addresses_in_turns() {
+    let simulator = Simulator::start(quick()).await.unwrap();
+    let client = Client::login(&simulator, "demo").await;
+    let public = client.id_of(&format!("{NETWORK}/networks"), "public").await;
+    let floating = async || {
+        let body = json!({"floatingip": {"floating_network_id": public}});
+        client.post(&format!("{NETWORK}/floatingips"), body).await.object()
+    };
+    let gateway = async || {
+        let body = json!({"router": {"name": "r", "external_gateway_info": {"network_id": public}}});
+        let router = client.post(&format!("{NETWORK}/routers"), body).await.object();
+        router["external_gateway_info"]["external_fixed_ips"][0]["ip_address"].clone()
+    };
+    // The seeds leave a gap below their last address.
+    let first = floating().await;
+    let taken = [gateway().await, floating().await["floating_ip_address"].clone(), gateway().await];
+    let taken = taken.map(|address| u32::from(address.as_str().unwrap().parse::<Ipv4Addr>().unwrap()));
+    assert_eq!(taken, [0, 1, 2].map(|offset| taken[0] + offset));
+    client.delete(&format!("{NETWORK}/floatingips/{}", first["id"].as_str().unwrap())).await;
+    assert_eq!(floating().await["floating_ip_address"], first["floating_ip_address"], "the gap again");
 }
 
 /// Creates a network with a subnet of IPv4 and one of IPv6 on which hosts form their own addresses.

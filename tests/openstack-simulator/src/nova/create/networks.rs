@@ -33,7 +33,7 @@ pub(super) fn requested(state: &CloudState, context: &Context<'_>, body: &Object
     };
     let new = nics.iter().filter(|nic| matches!(nic, Nic::Network { .. })).count();
     let project = &context.caller.project_id;
-    let held = state.table(ResourceKind::Port).filter(|port| text(port, "project_id") == project).count();
+    let held = state.network.count(ResourceKind::Port, project);
     let limit = state.quota(project, "port");
     if new > 0 && usize::try_from(limit).is_ok_and(|limit| held + new > limit) {
         return Err(refusal(StatusCode::FORBIDDEN, "Maximum number of ports exceeded"));
@@ -78,8 +78,7 @@ fn nic(state: &CloudState, context: &Context<'_>, network: &Value) -> Result<Nic
         let message = format!("It is not allowed to create an interface on external network {id}");
         return Err(refusal(StatusCode::FORBIDDEN, &message));
     }
-    let has_subnet = state.table(ResourceKind::Subnet).any(|subnet| text(subnet, "network_id") == id);
-    if !has_subnet {
+    if state.with(ResourceKind::Subnet, "network_id", id).is_empty() {
         return Err(bad_request(&format!("Network {id} requires a subnet in order to boot instances on.")));
     }
     let address = field("fixed_ip").map(str::to_owned);
