@@ -52,6 +52,18 @@ pub(crate) struct Seen {
     pub(crate) revision: u64,
 }
 
+/// Part of the history that a watcher follows after a list.
+#[derive(Debug, Clone)]
+pub(crate) struct Watched {
+    pub(crate) watcher: String,
+    /// Revision of the list.
+    pub(crate) from: u64,
+    /// Last revision that the watcher knew when the server had no longer the history after it. The watcher lists again then.
+    pub(crate) until: Option<u64>,
+    /// Objects of the list, with their revisions.
+    pub(crate) listed: Vec<(String, u64)>,
+}
+
 /// One complete rollout.
 #[derive(Debug, Clone)]
 pub(crate) struct Rollout {
@@ -68,8 +80,8 @@ pub(crate) struct Records {
     pub(crate) writes: Vec<Write>,
     pub(crate) contradictions: Vec<Contradiction>,
     pub(crate) seen: Vec<Seen>,
-    /// Revisions from which each watcher, and from which endpoint, must have seen everything.
-    pub(crate) watched_from: Vec<(String, u64)>,
+    /// Revisions between which each watcher must have seen everything.
+    pub(crate) watched: Vec<Watched>,
     /// Holders of the Lease, with the time at which each was first seen.
     pub(crate) holders: Vec<(Duration, String)>,
     /// Actions of the caller.

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use self::answers::{Outage, wrong};
-use crate::record::{Call, Realm, Records};
+use crate::record::{Call, Realm, Records, Watched};
 
 /// Marks that the caller makes.
 const HOST_KILLED: &str = "host killed";
@@ -166,30 +166,56 @@ fn writes(records: &Records, report: &mut Report) {
             report.violations.push(format!("writes of {other} and {object} both have revision {revision}"));
         }
     }
-    for (watcher, from) in &records.watched_from {
+    let watchers: BTreeSet<&str> = records.watched.iter().map(|it| it.watcher.as_str()).collect();
+    for watcher in &watchers {
         let seen: Vec<u64> =
             records.seen.iter().filter(|it| it.watcher == *watcher).map(|it| it.revision).collect();
         let pairs = seen.iter().zip(seen.iter().skip(1));
         if let Some((one, other)) = pairs.into_iter().find(|(one, other)| one >= other) {
             report.violations.push(format!("watcher {watcher} saw revision {other} after {one}"));
         }
-        let seen: BTreeSet<u64> = seen.into_iter().collect();
-        let missing = revisions.range(from.saturating_add(1)..).filter(|(it, _)| !seen.contains(it));
-        let missing: Vec<_> = missing.collect();
-        if !missing.is_empty() {
-            let (count, first) = (missing.len(), missing.first());
-            report
-                .violations
-                .push(format!("watcher {watcher} missed {count} writes; the first is {first:?}"));
-        }
+    }
+    for watched in &records.watched {
+        report.violations.extend(missed(watched, records, &revisions));
+        report.violations.extend(outdated(watched, &revisions));
+    }
+    let expired = records.watched.iter().filter(|it| it.until.is_some()).count();
+    if expired > 0 {
+        let _ = writeln!(
+            report.text,
+            "{expired} watchers listed again: the history had ended without a connection"
+        );
     }
     let _ = writeln!(
         report.text,
         "{} acknowledged writes, {} events of {} watchers",
         records.writes.len(),
         records.seen.len(),
-        records.watched_from.len()
+        watchers.len()
     );
+}
+
+/// Reports the writes between two lists that a watcher did not see.
+fn missed(watched: &Watched, records: &Records, revisions: &BTreeMap<u64, &str>) -> Option<String> {
+    let Watched { watcher, from, until, .. } = watched;
+    let seen: BTreeSet<u64> =
+        records.seen.iter().filter(|it| it.watcher == *watcher).map(|it| it.revision).collect();
+    let range = from.saturating_add(1)..=until.unwrap_or(u64::MAX).max(from.saturating_add(1));
+    let missing: Vec<_> = revisions.range(range).filter(|(it, _)| !seen.contains(it)).collect();
+    let first = missing.first()?;
+    Some(format!("watcher {watcher} missed {} writes; the first is {first:?}", missing.len()))
+}
+
+/// Reports an object of a list that is older than an acknowledged write before the list.
+fn outdated(watched: &Watched, revisions: &BTreeMap<u64, &str>) -> Option<String> {
+    let Watched { watcher, from, listed, .. } = watched;
+    let last: BTreeMap<&str, u64> = revisions.range(..=*from).map(|(it, object)| (*object, *it)).collect();
+    let older =
+        |(object, revision): &&(String, u64)| last.get(object.as_str()).is_some_and(|it| it > revision);
+    let (object, revision) = listed.iter().find(older)?;
+    Some(format!(
+        "watcher {watcher} listed {object} as of {revision} at {from}, older than an acknowledged write"
+    ))
 }
 
 fn failovers(records: &Records, report: &mut Report) {

@@ -7,11 +7,12 @@ use futures::TryStreamExt;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, WatchEvent, WatchParams};
 use kube::{Api, ResourceExt};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::connect;
 use crate::clients::{Identity, NAMESPACE};
-use crate::record::{Realm, Recorder, Seen};
+use crate::record::{Realm, Recorder, Seen, Watched};
 
 /// Pause before a new stream.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -26,6 +27,10 @@ const LISTS: usize = 10;
 /// read its history in a few seconds.
 const REFUSALS: usize = 10;
 
+/// Time for which a server keeps its history at least: a watcher that was longer without a connection lists again, as all
+/// clients do.
+const HISTORY: Duration = Duration::from_secs(5 * 60);
+
 /// Number of watchers of one of Capstan's own users, and of the user who calls through the host.
 const EACH: (usize, usize) = (2, 4);
 
@@ -38,6 +43,8 @@ struct Watcher {
     at: Option<String>,
     /// Refusals of this revision.
     refusals: usize,
+    /// Time of the last response of a server.
+    heard: Instant,
 }
 
 pub(crate) async fn start(
@@ -55,7 +62,8 @@ pub(crate) async fn start(
         for number in 0..count {
             let name = format!("{}-{number}", identity.name);
             let (kubeconfig, recorder) = (identity.kubeconfig.clone(), recorder.clone());
-            let mut watcher = Watcher { name, kubeconfig, recorder, at: None, refusals: 0 };
+            let (at, heard) = (None, Instant::now());
+            let mut watcher = Watcher { name, kubeconfig, recorder, at, refusals: 0, heard };
             watcher.begin().await?;
             let stop = stop.clone();
             tasks.spawn(async move {
@@ -92,19 +100,35 @@ impl Watcher {
         let list = self.api().await?.list(&ListParams::default()).await?;
         let revision = list.metadata.resource_version.unwrap_or_default();
         let from = revision.parse().unwrap_or_default();
-        self.recorder.lock().watched_from.push((self.name.clone(), from));
-        self.at = Some(revision);
+        let listed = list.items.iter().map(|it| (it.name_any(), revision_of(it))).collect();
+        let watched = Watched { watcher: self.name.clone(), from, until: None, listed };
+        self.recorder.lock().watched.push(watched);
+        (self.at, self.refusals, self.heard) = (Some(revision), 0, Instant::now());
         Ok(())
+    }
+
+    /// Lists again after a long time without a connection. What was written in between is in the list.
+    async fn list_again(&mut self) {
+        let until = self.at.as_ref().and_then(|at| at.parse().ok());
+        if !matches!(tokio::time::timeout(SILENCE, self.list()).await, Ok(Ok(()))) {
+            return;
+        }
+        let mut records = self.recorder.lock();
+        let mut own = records.watched.iter_mut().rev().filter(|it| it.watcher == self.name).skip(1);
+        if let Some(before) = own.next() {
+            before.until = until;
+        }
     }
 
     /// Follows one stream until it ends.
     async fn follow(&mut self) {
         if let Err(error) = self.stream().await {
             let text = error.to_string();
-            // A revision must not expire: the run is shorter than the history that the server keeps.
             if text.contains("Expired") || text.contains("too old") {
                 self.refusals += 1;
-                if self.refusals == REFUSALS {
+                if self.refusals >= REFUSALS && self.heard.elapsed() > HISTORY {
+                    self.list_again().await;
+                } else if self.refusals == REFUSALS {
                     let text = format!("watcher {}: {text}", self.name);
                     self.recorder.lock().contradictions.push(text);
                 }
@@ -123,7 +147,9 @@ impl Watcher {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) | WatchEvent::Deleted(object) => {
                     self.see(&object)
                 }
-                WatchEvent::Bookmark(bookmark) => self.at = Some(bookmark.metadata.resource_version),
+                WatchEvent::Bookmark(bookmark) => {
+                    (self.at, self.heard) = (Some(bookmark.metadata.resource_version), Instant::now());
+                }
                 WatchEvent::Error(status) => anyhow::bail!("{}: {}", status.reason, status.message),
             }
         }
@@ -131,9 +157,12 @@ impl Watcher {
     }
 
     fn see(&mut self, object: &DynamicObject) {
-        let text = object.resource_version().unwrap_or_default();
-        let revision = text.parse().unwrap_or_default();
+        let revision = revision_of(object);
         self.recorder.lock().seen.push(Seen { watcher: self.name.clone(), revision });
-        (self.at, self.refusals) = (Some(text), 0);
+        (self.at, self.refusals, self.heard) = (object.resource_version(), 0, Instant::now());
     }
+}
+
+fn revision_of(object: &DynamicObject) -> u64 {
+    object.resource_version().and_then(|text| text.parse().ok()).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
 //! The judge notices each kind of violation.
 
 use super::*;
-use crate::record::{Rollout, Seen, Write};
+use crate::record::{Rollout, Seen, Watched, Write};
 
 const fn s(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -162,12 +162,32 @@ fn ho_42_the_latency_of_own_users_may_double_without_the_host() {
     }
 }
 
+fn watched(from: u64, until: Option<u64>) -> Watched {
+    Watched { watcher: "x".to_owned(), from, until, listed: Vec::new() }
+}
+
+#[test]
+fn a_watcher_that_lists_again_knows_what_was_written_in_between() {
+    let write = |revision| Write { object: "w".to_owned(), revision };
+    let listed = |revision| {
+        let again = Watched { listed: vec![("w".to_owned(), revision)], ..watched(30, None) };
+        Records {
+            writes: vec![write(20), write(25), write(30), write(40)],
+            watched: vec![watched(10, Some(20)), again],
+            seen: [20, 40].map(|revision| Seen { watcher: "x".to_owned(), revision }).to_vec(),
+            ..run()
+        }
+    };
+    assert!(violations(&listed(30)).is_empty());
+    assert_eq!(violations(&listed(25)).len(), 1, "the list is older than an acknowledged write");
+}
+
 #[test]
 fn a_watch_must_have_every_write_once_and_in_order() {
     let write = |revision| Write { object: "w".to_owned(), revision };
     let seen = |revisions: &[u64]| Records {
         writes: vec![write(10), write(20), write(30)],
-        watched_from: vec![("x".to_owned(), 10)],
+        watched: vec![watched(10, None)],
         seen: revisions
             .iter()
             .map(|revision| Seen { watcher: "x".to_owned(), revision: *revision })
