@@ -1,6 +1,8 @@
 //! Certificates that the server creates: a CA, a serving certificate and client certificates.
 
-use std::io::{ErrorKind, Write};
+mod files;
+mod pem;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +17,13 @@ use rustls::RootCertStore;
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 use crate::subject;
+
+pub(crate) use files::{if_missing, private_directory, read, unreadable, write_private};
+pub(crate) use pem::{certificates, key, names, revocation_lists, valid_certificates};
 
 /// Lifetime of the CA, far longer than that of the certificates that it signs. A new CA requires a new kubeconfig for
 /// every user.
@@ -308,128 +313,6 @@ fn address(bytes: &[u8]) -> Option<String> {
     v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(|bytes| std::net::IpAddr::from(bytes).to_string())).ok()
 }
 
-/// Parses the certificates in a PEM text. Errors begin with `what`.
-pub(crate) fn certificates(pem: &str, what: &str) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
-    let found = found.with_context(|| format!("{what}: not valid PEM"))?;
-    if found.is_empty() {
-        bail!("{what}: holds no certificate");
-    }
-    Ok(found)
-}
-
-/// Parses the certificate revocation lists in a PEM text. Errors begin with `what`.
-pub(crate) fn revocation_lists(
-    pem: &str,
-    what: &str,
-) -> anyhow::Result<Vec<CertificateRevocationListDer<'static>>> {
-    let found: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(pem.as_bytes()).collect();
-    let found = found.with_context(|| format!("{what}: not valid PEM"))?;
-    if found.is_empty() {
-        bail!("{what}: holds no certificate revocation list");
-    }
-    Ok(found)
-}
-
-/// Returns certificates of which at least one has not expired.
-pub(crate) fn valid_certificates(pem: &str, what: &str) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let found = certificates(pem, what)?;
-    let is_valid = |certificate: &CertificateDer<'_>| {
-        X509Certificate::from_der(certificate).is_ok_and(|(_, parsed)| parsed.validity().is_valid())
-    };
-    if !found.iter().any(is_valid) {
-        bail!("{what}: has expired");
-    }
-    Ok(found)
-}
-
-/// Returns the DNS names of a certificate.
-pub(crate) fn names(chain: &[CertificateDer<'static>]) -> anyhow::Result<Vec<String>> {
-    let leaf = chain.first().context("the chain holds no certificate")?;
-    let (_, certificate) = X509Certificate::from_der(leaf).context("not an X.509 certificate")?;
-    let found = certificate.subject_alternative_name().context("cannot read the names of the certificate")?;
-    let names =
-        found.into_iter().flat_map(|found| &found.value.general_names).filter_map(|name| match name {
-            GeneralName::DNSName(name) => Some((*name).to_owned()),
-            _ => None,
-        });
-    let names: Vec<String> = names.collect();
-    if names.is_empty() {
-        bail!("a certificate in tls.sniCertificates has no DNS name: give `names`");
-    }
-    Ok(names)
-}
-
-/// Parses the private key in a PEM text. Errors begin with `what`.
-pub(crate) fn key(pem: &str, what: &str) -> anyhow::Result<PrivateKeyDer<'static>> {
-    PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| anyhow::anyhow!("{what}: holds no private key"))
-}
-
-/// Reads a text file. The error names the file.
-pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).map_err(|error| unreadable(path, error))
-}
-
-/// Returns the error of a file that cannot be read, with its name, and what to do if the user may not read it.
-pub(crate) fn unreadable(path: &Path, error: std::io::Error) -> anyhow::Error {
-    let advice = match error.kind() {
-        ErrorKind::PermissionDenied => "; run the command as root, or as the owner of the file",
-        _ => "",
-    };
-    anyhow::Error::new(error).context(format!("{}: cannot be read{advice}", path.display()))
-}
-
-/// Adds a text to the error of a file that does not exist. Another error says by itself what is wrong.
-pub(crate) fn if_missing(error: anyhow::Error, text: impl FnOnce() -> String) -> anyhow::Error {
-    let cause = error.downcast_ref::<std::io::Error>();
-    let is_missing = cause.is_some_and(|cause| cause.kind() == ErrorKind::NotFound);
-    if is_missing { error.context(text()) } else { error }
-}
-
-/// Creates a directory that only its owner can access.
-pub(crate) fn private_directory(path: &Path) -> anyhow::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path).with_context(|| {
-        format!(
-            "{}: cannot create the directory; run the command as root, or give a directory that you may write to",
-            path.display()
-        )
-    })
-}
-
-/// Writes a file atomically. Only its owner can read it. A file that exists keeps its owner: an administrator may write one
-/// of the server.
-pub(crate) fn write_private(path: &Path, text: &str) -> anyhow::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".new");
-    let write = || -> std::io::Result<()> {
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&temporary)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        keep_owner(&file, path)?;
-        std::fs::rename(&temporary, path)
-    };
-    write().with_context(|| format!("{}: cannot be written", path.display()))
-}
-
-/// Gives a new file the owner of the one that it replaces.
-fn keep_owner(new: &std::fs::File, replaced: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::{MetadataExt, fchown};
-    let Ok(old) = std::fs::metadata(replaced) else { return Ok(()) };
-    let own = new.metadata()?;
-    if (own.uid(), own.gid()) == (old.uid(), old.gid()) {
-        return Ok(());
-    }
-    fchown(new, Some(old.uid()), Some(old.gid()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -444,19 +327,6 @@ mod tests {
         assert_eq!(first.certificate, again.certificate);
         let more = [names, vec!["capstan.example".to_owned()]].concat();
         assert_ne!(first.certificate, authority.serving(&more).unwrap().certificate);
-    }
-
-    #[test]
-    fn a_file_that_exists_but_cannot_be_read_is_not_called_missing() {
-        let path = Path::new("/data/installation.yaml");
-        let error = |kind: ErrorKind| {
-            let error = unreadable(path, std::io::Error::from(kind)).context("the record");
-            format!("{:#}", if_missing(error, || "there is none".to_owned()))
-        };
-        let missing = error(ErrorKind::NotFound);
-        assert!(missing.starts_with("there is none: the record: /data/installation.yaml: "), "{missing}");
-        let denied = error(ErrorKind::PermissionDenied);
-        assert!(denied.starts_with("the record: ") && denied.contains("run the command as root"), "{denied}");
     }
 
     #[test]

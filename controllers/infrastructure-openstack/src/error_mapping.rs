@@ -3,9 +3,8 @@
 use std::{error::Error, time::Duration};
 
 use bytes::Bytes;
-use controllers_infrastructure::{CloudError, ErrorClass};
+use controllers_infrastructure::{CloudError, ErrorClass, without_present_time};
 use http::{HeaderMap, Response, StatusCode, header};
-use jiff::Timestamp;
 
 use crate::error_text::{Words, words};
 use crate::transport::SendError;
@@ -88,21 +87,7 @@ pub(crate) fn root_cause(error: &dyn Error) -> String {
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
-    let text = cause.to_string();
-    without_present_time(&text).unwrap_or(text)
-}
-
-/// Returns the text with the time at which a certificate ends or begins in place of the present time, or `None` if it is
-/// not about that. The TLS library writes `verification time 5 (UNIX), but certificate is not valid after 3 (2 seconds
-/// ago)`.
-fn without_present_time(text: &str) -> Option<String> {
-    let (before, rest) = text.split_once(": verification time ")?;
-    let (_, rest) = rest.split_once("certificate is ")?;
-    let (bound, rest) = rest.split_once(" (")?;
-    let (_, after) = rest.split_once(')')?;
-    let (words, seconds) = bound.rsplit_once(' ')?;
-    let time = Timestamp::from_second(seconds.parse().ok()?).ok()?;
-    Some(format!("{before}: {words} {time}{after}"))
+    without_present_time(cause.to_string())
 }
 
 /// Types of Neutron's errors for a network, or a cloud, without free capacity.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use controllers_infrastructure::without_present_time;
 use kube::Client;
 use rustls::pki_types::ServerName;
 use tokio::time::timeout;
@@ -10,7 +11,6 @@ use tokio_rustls::TlsConnector;
 
 use crate::WorkloadError;
 use crate::authority;
-use crate::error::stable;
 use crate::forward::Forwarded;
 
 /// Longest duration of the forwarding and the TLS handshake, as upstream has it.
@@ -40,7 +40,7 @@ async fn handshake(client: &Client, node: &str, port: u16, ca: &[u8]) -> Result<
     let name = ServerName::try_from("kubernetes").map_err(|error| error.to_string())?;
     let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await;
     let stream = stream.map_err(|error| {
-        let cause = stable(error.to_string());
+        let cause = without_present_time(error.to_string());
         format!("TLS handshake with the API server of Node {node} failed: {cause}")
     })?;
     let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use jiff::Timestamp;
+use controllers_infrastructure::without_present_time;
 use kube::core::Status;
 
 /// Error of an access to a workload cluster. Each message names what went wrong, without the Cluster's name, which the
@@ -56,7 +56,7 @@ pub fn describe(error: &kube::Error) -> String {
             format!("the server's answer is not the expected JSON: {error}{NO_API_SERVER}")
         }
         kube::Error::Auth(error) => format!("the credentials cannot be used: {error}"),
-        other => with_advice(stable(chain(other))),
+        other => with_advice(without_present_time(chain(other))),
     }
 }
 
@@ -123,24 +123,6 @@ fn chain(error: &dyn Error) -> String {
     }
     causes.retain(|cause| cause != "client error (Connect)" && cause != "client error (SendRequest)");
     causes.join(": ")
-}
-
-/// Replaces the present time in an error about the validity of a certificate by the time at which it ends or begins. A
-/// condition with the present time would be another one at each attempt.
-pub(crate) fn stable(text: String) -> String {
-    without_present_time(&text).unwrap_or(text)
-}
-
-/// Returns the text without the present time, or `None` if it is not about the validity of a certificate. The TLS library
-/// writes `verification time 5 (UNIX), but certificate is not valid after 3 (2 seconds ago)`.
-fn without_present_time(text: &str) -> Option<String> {
-    let (before, rest) = text.split_once(": verification time ")?;
-    let (_, rest) = rest.split_once("certificate is ")?;
-    let (bound, rest) = rest.split_once(" (")?;
-    let (_, after) = rest.split_once(')')?;
-    let (words, seconds) = bound.rsplit_once(' ')?;
-    let time = Timestamp::from_second(seconds.parse().ok()?).ok()?;
-    Some(format!("{before}: {words} {time}{after}"))
 }
 
 /// Parts of errors of a connection, with the name that users know from other clients, and what to do.
@@ -228,7 +210,6 @@ mod tests {
         let expected = "certificate not valid yet: not valid before 1970-01-02T00:00:00Z (x509: ";
         assert!(early(10).contains(expected), "{}", early(10));
         assert_eq!(early(10), early(20));
-        assert_eq!(stable("verification time".to_owned()), "verification time");
     }
 
     #[test]

@@ -53,29 +53,59 @@ struct CrashingCloud {
     crash_point: Arc<CrashPoint>,
 }
 
+#[async_trait]
+impl Cloud for CrashingCloud {
+    fn region(&self) -> &str {
+        self.cloud.region()
+    }
+
+    fn project(&self) -> &str {
+        self.cloud.project()
+    }
+
+    fn user(&self) -> &str {
+        self.cloud.user()
+    }
+
+    fn line(&self) -> Option<Arc<()>> {
+        self.cloud.line()
+    }
+
+    fn is_usable(&self) -> bool {
+        self.cloud.is_usable()
+    }
+
+    fn credentials_expire_at(&self) -> Option<&str> {
+        self.cloud.credentials_expire_at()
+    }
+
+    async fn quotas(&self, service: QuotaService) -> CloudResult<Vec<Quota>> {
+        self.crash_point.alive().await;
+        self.cloud.quotas(service).await
+    }
+
+    async fn set_tags(&self, kind: TaggedKind, id: &str, tags: &[String]) -> CloudResult<()> {
+        self.crash_point.perform("set_tags".to_owned(), self.cloud.set_tags(kind, id, tags)).await
+    }
+
+    async fn change_tags(
+        &self,
+        kind: TaggedKind,
+        id: &str,
+        added: &[String],
+        removed: &[String],
+    ) -> CloudResult<()> {
+        let change = self.cloud.change_tags(kind, id, added, removed);
+        self.crash_point.perform("change_tags".to_owned(), change).await
+    }
+}
+
 macro_rules! forward {
-    (reads { $($read:ident($($read_arg:ident: $read_type:ty),*) -> $read_result:ty;)* }
+    ($service:ident
+     reads { $($read:ident($($read_arg:ident: $read_type:ty),*) -> $read_result:ty;)* }
      changes { $($change:ident($($arg:ident: $type:ty),*) -> $result:ty;)* }) => {
         #[async_trait]
-        impl Cloud for CrashingCloud {
-            fn region(&self) -> &str {
-                self.cloud.region()
-            }
-            fn project(&self) -> &str {
-                self.cloud.project()
-            }
-            fn user(&self) -> &str {
-                self.cloud.user()
-            }
-            fn line(&self) -> Option<Arc<()>> {
-                self.cloud.line()
-            }
-            fn is_usable(&self) -> bool {
-                self.cloud.is_usable()
-            }
-            fn credentials_expire_at(&self) -> Option<&str> {
-                self.cloud.credentials_expire_at()
-            }
+        impl $service for CrashingCloud {
             $(async fn $read(&self, $($read_arg: $read_type),*) -> CloudResult<$read_result> {
                 self.crash_point.alive().await;
                 self.cloud.$read($($read_arg),*).await
@@ -89,16 +119,61 @@ macro_rules! forward {
 }
 
 forward! {
+    IdentityService
     reads {
         application_credentials() -> Vec<ApplicationCredential>;
-        quotas(service: QuotaService) -> Vec<Quota>;
-        address_use(network: &str) -> Vec<AddressUse>;
+    }
+    changes {
+        create_application_credential(new: &NewApplicationCredential) -> ApplicationCredential;
+        delete_application_credential(id: &str) -> ();
+    }
+}
+
+forward! {
+    ImageService
+    reads {
         images(query: &ImageQuery) -> Vec<Image>;
         image_import_methods() -> Vec<String>;
+    }
+    changes {
+        create_image(new: &NewImage) -> Image;
+        import_image(id: &str, url: &str) -> ();
+        delete_image(id: &str) -> ();
+    }
+}
+
+forward! {
+    ComputeService
+    reads {
         flavors() -> Vec<Flavor>;
         flavor_extra_specs(flavor: &str) -> BTreeMap<String, String>;
         compute_zones() -> Vec<String>;
         server_groups() -> Vec<ServerGroup>;
+        has_key_pair(name: &str) -> bool;
+        servers() -> Vec<Server>;
+        servers_named(name: &str) -> Vec<Server>;
+        server(id: &str) -> Server;
+        console_log(server: &str, lines: u32) -> String;
+        actions(server: &str) -> Vec<ActionRecord>;
+        action(server: &str, request_id: &str) -> ActionRecord;
+    }
+    changes {
+        create_server_group(name: &str, policy: &str) -> ServerGroup;
+        delete_server_group(id: &str) -> ();
+        create_server(new: &NewServer) -> String;
+        delete_server(id: &str) -> ();
+        purge_server(id: &str) -> ();
+        reboot_server(id: &str, kind: RebootKind) -> Option<String>;
+        set_power_state(id: &str, state: PowerState) -> Option<String>;
+        rebuild_server(id: &str, rebuild: &Rebuild) -> Option<String>;
+        detach_volume(server: &str, volume: &str) -> ();
+    }
+}
+
+forward! {
+    NetworkService
+    reads {
+        address_use(network: &str) -> Vec<AddressUse>;
         networks(query: &NetworkQuery) -> Vec<Network>;
         subnets(query: &SubnetQuery) -> Vec<Subnet>;
         routers(query: &NetworkQuery) -> Vec<Router>;
@@ -107,34 +182,8 @@ forward! {
         floating_ips(query: &FloatingIpQuery) -> Vec<FloatingIp>;
         trunks(query: &TrunkQuery) -> Vec<Trunk>;
         network_extensions() -> Vec<String>;
-        has_key_pair(name: &str) -> bool;
-        servers() -> Vec<Server>;
-        servers_named(name: &str) -> Vec<Server>;
-        server(id: &str) -> Server;
-        console_log(server: &str, lines: u32) -> String;
-        actions(server: &str) -> Vec<ActionRecord>;
-        action(server: &str, request_id: &str) -> ActionRecord;
-        volumes_named(name: &str) -> Vec<Volume>;
-        volume(id: &str) -> Volume;
-        volumes() -> Vec<Volume>;
-        snapshots() -> Vec<Snapshot>;
-        shares() -> Vec<Share>;
-        load_balancers(query: &LoadBalancerQuery) -> Vec<LoadBalancer>;
-        load_balancer_providers() -> Vec<String>;
-        load_balancer_flavors() -> Vec<LoadBalancerFlavor>;
-        load_balancer_zones() -> Vec<String>;
-        load_balancer_limits() -> LoadBalancerLimits;
-        listeners(load_balancer: &str) -> Vec<Listener>;
-        pools(load_balancer: &str) -> Vec<Pool>;
-        members(pool: &str) -> Vec<Member>;
-        health_monitor(id: &str) -> HealthMonitor;
     }
     changes {
-        create_application_credential(new: &NewApplicationCredential) -> ApplicationCredential;
-        delete_application_credential(id: &str) -> ();
-        create_image(new: &NewImage) -> Image;
-        import_image(id: &str, url: &str) -> ();
-        delete_image(id: &str) -> ();
         create_network(new: &NewNetwork) -> Network;
         delete_network(id: &str) -> ();
         create_subnet(new: &NewSubnet) -> Subnet;
@@ -162,21 +211,40 @@ forward! {
         create_trunk(new: &NewTrunk) -> Trunk;
         remove_subports(trunk: &str, ports: &[String]) -> ();
         delete_trunk(id: &str) -> ();
-        set_tags(kind: TaggedKind, id: &str, tags: &[String]) -> ();
-        change_tags(kind: TaggedKind, id: &str, added: &[String], removed: &[String]) -> ();
-        create_server_group(name: &str, policy: &str) -> ServerGroup;
-        delete_server_group(id: &str) -> ();
-        create_server(new: &NewServer) -> String;
-        delete_server(id: &str) -> ();
-        purge_server(id: &str) -> ();
-        reboot_server(id: &str, kind: RebootKind) -> Option<String>;
-        set_power_state(id: &str, state: PowerState) -> Option<String>;
-        rebuild_server(id: &str, rebuild: &Rebuild) -> Option<String>;
-        detach_volume(server: &str, volume: &str) -> ();
+    }
+}
+
+forward! {
+    StorageService
+    reads {
+        volumes_named(name: &str) -> Vec<Volume>;
+        volume(id: &str) -> Volume;
+        volumes() -> Vec<Volume>;
+        snapshots() -> Vec<Snapshot>;
+        shares() -> Vec<Share>;
+    }
+    changes {
         create_volume(new: &NewVolume) -> Volume;
         set_volume_metadata(id: &str, metadata: &BTreeMap<String, String>) -> ();
         delete_volume(id: &str) -> ();
         delete_snapshot(id: &str) -> ();
+    }
+}
+
+forward! {
+    LoadBalancerService
+    reads {
+        load_balancers(query: &LoadBalancerQuery) -> Vec<LoadBalancer>;
+        load_balancer_providers() -> Vec<String>;
+        load_balancer_flavors() -> Vec<LoadBalancerFlavor>;
+        load_balancer_zones() -> Vec<String>;
+        load_balancer_limits() -> LoadBalancerLimits;
+        listeners(load_balancer: &str) -> Vec<Listener>;
+        pools(load_balancer: &str) -> Vec<Pool>;
+        members(pool: &str) -> Vec<Member>;
+        health_monitor(id: &str) -> HealthMonitor;
+    }
+    changes {
         create_load_balancer(new: &NewLoadBalancer) -> LoadBalancer;
         enable_load_balancer(id: &str) -> ();
         fail_over_load_balancer(id: &str) -> ();

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
+use apiserver_schema::merge_patch::without_nulls;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -26,18 +27,6 @@ pub(super) fn decode(text: &str) -> Result<File, InvalidConfiguration> {
 
 fn invalid(error: &dyn Display) -> InvalidConfiguration {
     InvalidConfiguration(format!("strict decoding error: {error}"))
-}
-
-/// Returns a tree without the fields that are null.
-fn without_nulls(tree: &Value) -> Value {
-    match tree {
-        Value::Object(fields) => {
-            let given = fields.iter().filter(|(_, value)| !value.is_null());
-            Value::Object(given.map(|(name, value)| (name.clone(), without_nulls(value))).collect())
-        }
-        Value::Array(items) => Value::Array(items.iter().map(without_nulls).collect()),
-        other => other.clone(),
-    }
 }
 
 #[cfg(test)]

@@ -116,41 +116,7 @@ async fn parts(world: &World, balancer: &LoadBalancer, subnet: &str) {
     let pool = early(cloud, id, &pool).await;
     settled(cloud, id).await;
     monitor(world, id, &pool.id).await;
-    let member = NewMember {
-        name: world.name("member"),
-        address: balancer.vip_address.replace(".40", ".41"),
-        protocol_port: 6443,
-        subnet_id: Some(subnet.to_owned()),
-        ..NewMember::default()
-    };
-    let made = cloud.create_member(&pool.id, &member).await.unwrap();
-    settled(cloud, id).await;
-    refused(cloud.create_member(&pool.id, &member).await, ErrorClass::Conflict);
-    let seen = cloud.members(&pool.id).await.unwrap();
-    assert_eq!((ids!(seen), &seen[0].address), (vec![made.id.as_str()], &member.address));
-    assert_eq!(seen[0].weight, 1);
-    set_again(world, id, (&listener.id, &pool.id, &made.id)).await;
-    assert_eq!(cloud.members(&pool.id).await.unwrap()[0].weight, 1);
-    cloud.drain_member(&pool.id, &made.id).await.unwrap();
-    settled(cloud, id).await;
-    let drained = cloud.members(&pool.id).await.unwrap();
-    assert_eq!(drained[0].weight, 0);
-    assert!(drained[0].changed_at.ends_with('Z'), "{:?}", drained[0]);
-    let further = |end: &str| NewMember {
-        name: world.name(end),
-        address: balancer.vip_address.replace(".40", end),
-        ..member.clone()
-    };
-    let added = cloud.create_members(&pool.id, &[further(".42"), further(".43")]).await.unwrap();
-    settled(cloud, id).await;
-    assert_eq!(cloud.members(&pool.id).await.unwrap().len(), 1 + added, "the others stay");
-    for more in cloud.members(&pool.id).await.unwrap().iter().filter(|it| it.id != made.id) {
-        cloud.delete_member(&pool.id, &more.id).await.unwrap();
-        settled(cloud, id).await;
-    }
-    cloud.delete_member(&pool.id, &made.id).await.unwrap();
-    settled(cloud, id).await;
-    assert_eq!(cloud.members(&pool.id).await.unwrap(), []);
+    members(world, balancer, subnet, (&listener.id, &pool.id)).await;
     let cidrs = ["192.0.2.0/24".to_owned()];
     cloud.set_allowed_cidrs(&listener.id, &cidrs).await.unwrap();
     settled(cloud, id).await;
@@ -171,6 +137,46 @@ async fn parts(world: &World, balancer: &LoadBalancer, subnet: &str) {
     cloud.delete_pool(&pool.id).await.unwrap();
     settled(cloud, id).await;
     assert_eq!(cloud.pools(id).await.unwrap(), []);
+}
+
+/// Adds, drains and removes the members of a pool.
+async fn members(world: &World, balancer: &LoadBalancer, subnet: &str, (listener, pool): (&str, &str)) {
+    let (cloud, id) = (world.cloud.as_ref(), balancer.id.as_str());
+    let member = NewMember {
+        name: world.name("member"),
+        address: balancer.vip_address.replace(".40", ".41"),
+        protocol_port: 6443,
+        subnet_id: Some(subnet.to_owned()),
+        ..NewMember::default()
+    };
+    let made = cloud.create_member(pool, &member).await.unwrap();
+    settled(cloud, id).await;
+    refused(cloud.create_member(pool, &member).await, ErrorClass::Conflict);
+    let seen = cloud.members(pool).await.unwrap();
+    assert_eq!((ids!(seen), &seen[0].address), (vec![made.id.as_str()], &member.address));
+    assert_eq!(seen[0].weight, 1);
+    set_again(world, id, (listener, pool, &made.id)).await;
+    assert_eq!(cloud.members(pool).await.unwrap()[0].weight, 1);
+    cloud.drain_member(pool, &made.id).await.unwrap();
+    settled(cloud, id).await;
+    let drained = cloud.members(pool).await.unwrap();
+    assert_eq!(drained[0].weight, 0);
+    assert!(drained[0].changed_at.ends_with('Z'), "{:?}", drained[0]);
+    let further = |end: &str| NewMember {
+        name: world.name(end),
+        address: balancer.vip_address.replace(".40", end),
+        ..member.clone()
+    };
+    let added = cloud.create_members(pool, &[further(".42"), further(".43")]).await.unwrap();
+    settled(cloud, id).await;
+    assert_eq!(cloud.members(pool).await.unwrap().len(), 1 + added, "the others stay");
+    for more in cloud.members(pool).await.unwrap().iter().filter(|it| it.id != made.id) {
+        cloud.delete_member(pool, &more.id).await.unwrap();
+        settled(cloud, id).await;
+    }
+    cloud.delete_member(pool, &made.id).await.unwrap();
+    settled(cloud, id).await;
+    assert_eq!(cloud.members(pool).await.unwrap(), []);
 }
 
 /// Sets the values of a listener, a pool and a member again, which changes nothing.

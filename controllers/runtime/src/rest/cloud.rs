@@ -80,31 +80,53 @@ fn refused(operation: &str) -> CloudError {
     CloudError::new(ErrorClass::InvalidSpec, operation, "a look changes nothing. This is a defect of Capstan")
 }
 
+#[async_trait]
+impl Cloud for ReadingCloud {
+    fn region(&self) -> &str {
+        self.cloud.region()
+    }
+
+    fn project(&self) -> &str {
+        self.cloud.project()
+    }
+
+    fn user(&self) -> &str {
+        self.cloud.user()
+    }
+
+    fn is_usable(&self) -> bool {
+        self.cloud.is_usable()
+    }
+
+    fn line(&self) -> Option<Arc<()>> {
+        self.cloud.line()
+    }
+
+    fn credentials_expire_at(&self) -> Option<&str> {
+        self.cloud.credentials_expire_at()
+    }
+
+    async fn quotas(&self, service: QuotaService) -> CloudResult<Vec<Quota>> {
+        self.cloud.quotas(service).await
+    }
+
+    async fn set_tags(&self, _: TaggedKind, _: &str, _: &[String]) -> CloudResult<()> {
+        Err(refused("set_tags"))
+    }
+
+    async fn change_tags(&self, _: TaggedKind, _: &str, _: &[String], _: &[String]) -> CloudResult<()> {
+        Err(refused("change_tags"))
+    }
+}
+
 macro_rules! implement {
-    (queries { $($query:ident($type:ty) -> $item:ty, $by_query:ident, $urgency:ident;)* }
+    ($service:ident
+     queries { $($query:ident($type:ty) -> $item:ty, $by_query:ident, $urgency:ident;)* }
      keyed { $($keyed:ident($($key:ident)?) -> $kept:ty, $by_key:ident, $keyed_urgency:ident;)* }
      reads { $($read:ident($($read_arg:ident: $read_type:ty),*) -> $read_result:ty;)* }
      changes { $($change:ident($($arg:ident: $change_type:ty),*) -> $result:ty;)* }) => {
         #[async_trait]
-        impl Cloud for ReadingCloud {
-            fn region(&self) -> &str {
-                self.cloud.region()
-            }
-            fn project(&self) -> &str {
-                self.cloud.project()
-            }
-            fn user(&self) -> &str {
-                self.cloud.user()
-            }
-            fn is_usable(&self) -> bool {
-                self.cloud.is_usable()
-            }
-            fn line(&self) -> Option<Arc<()>> {
-                self.cloud.line()
-            }
-            fn credentials_expire_at(&self) -> Option<&str> {
-                self.cloud.credentials_expire_at()
-            }
+        impl $service for ReadingCloud {
             $(async fn $query(&self, query: &$type) -> CloudResult<Vec<$item>> {
                 Box::pin(self.found(&self.reads.$by_query, Urgency::$urgency, query)).await
             })*
@@ -126,6 +148,67 @@ macro_rules! implement {
 }
 
 implement! {
+    IdentityService
+    queries {}
+    keyed {}
+    reads {
+        application_credentials() -> Vec<ApplicationCredential>;
+    }
+    changes {
+        create_application_credential(new: &NewApplicationCredential) -> ApplicationCredential;
+        delete_application_credential(id: &str) -> ();
+    }
+}
+
+implement! {
+    ImageService
+    queries {
+        images(ImageQuery) -> Image, images, Catalog;
+    }
+    keyed {}
+    reads {
+        image_import_methods() -> Vec<String>;
+    }
+    changes {
+        create_image(new: &NewImage) -> Image;
+        import_image(id: &str, url: &str) -> ();
+        delete_image(id: &str) -> ();
+    }
+}
+
+implement! {
+    ComputeService
+    queries {}
+    keyed {
+        flavors() -> Vec<Flavor>, flavors, Catalog;
+        compute_zones() -> Vec<String>, zones, Catalog;
+    }
+    reads {
+        flavor_extra_specs(flavor: &str) -> BTreeMap<String, String>;
+        has_key_pair(name: &str) -> bool;
+        server_groups() -> Vec<ServerGroup>;
+        servers() -> Vec<Server>;
+        servers_named(name: &str) -> Vec<Server>;
+        server(id: &str) -> Server;
+        console_log(server: &str, lines: u32) -> String;
+        actions(server: &str) -> Vec<ActionRecord>;
+        action(server: &str, request_id: &str) -> ActionRecord;
+    }
+    changes {
+        create_server_group(name: &str, policy: &str) -> ServerGroup;
+        delete_server_group(id: &str) -> ();
+        create_server(new: &NewServer) -> String;
+        delete_server(id: &str) -> ();
+        purge_server(id: &str) -> ();
+        reboot_server(id: &str, kind: RebootKind) -> Option<String>;
+        set_power_state(id: &str, state: PowerState) -> Option<String>;
+        rebuild_server(id: &str, rebuild: &Rebuild) -> Option<String>;
+        detach_volume(server: &str, volume: &str) -> ();
+    }
+}
+
+implement! {
+    NetworkService
     queries {
         networks(NetworkQuery) -> Network, networks, Parts;
         subnets(SubnetQuery) -> Subnet, subnets, Settings;
@@ -133,51 +216,14 @@ implement! {
         security_groups(SecurityGroupQuery) -> SecurityGroup, groups, Access;
         ports(PortQuery) -> Port, ports, Parts;
         floating_ips(FloatingIpQuery) -> FloatingIp, floating_ips, Parts;
-        images(ImageQuery) -> Image, images, Catalog;
-        load_balancers(LoadBalancerQuery) -> LoadBalancer, balancers, Access;
     }
-    keyed {
-        flavors() -> Vec<Flavor>, flavors, Catalog;
-        compute_zones() -> Vec<String>, zones, Catalog;
-        load_balancer_limits() -> LoadBalancerLimits, limits, Catalog;
-        listeners(load_balancer) -> Vec<Listener>, listeners, Access;
-        pools(load_balancer) -> Vec<Pool>, pools, Parts;
-        members(pool) -> Vec<Member>, members, Settings;
-        health_monitor(id) -> HealthMonitor, monitors, Parts;
-    }
+    keyed {}
     reads {
-        application_credentials() -> Vec<ApplicationCredential>;
-        quotas(service: QuotaService) -> Vec<Quota>;
         address_use(network: &str) -> Vec<AddressUse>;
-        image_import_methods() -> Vec<String>;
-        flavor_extra_specs(flavor: &str) -> BTreeMap<String, String>;
-        has_key_pair(name: &str) -> bool;
-        server_groups() -> Vec<ServerGroup>;
         trunks(query: &TrunkQuery) -> Vec<Trunk>;
         network_extensions() -> Vec<String>;
-        servers() -> Vec<Server>;
-        servers_named(name: &str) -> Vec<Server>;
-        server(id: &str) -> Server;
-        console_log(server: &str, lines: u32) -> String;
-        actions(server: &str) -> Vec<ActionRecord>;
-        action(server: &str, request_id: &str) -> ActionRecord;
-        volumes_named(name: &str) -> Vec<Volume>;
-        volume(id: &str) -> Volume;
-        volumes() -> Vec<Volume>;
-        snapshots() -> Vec<Snapshot>;
-        shares() -> Vec<Share>;
-        load_balancer_providers() -> Vec<String>;
-        load_balancer_flavors() -> Vec<LoadBalancerFlavor>;
-        load_balancer_zones() -> Vec<String>;
     }
     changes {
-        create_application_credential(new: &NewApplicationCredential) -> ApplicationCredential;
-        delete_application_credential(id: &str) -> ();
-        create_image(new: &NewImage) -> Image;
-        import_image(id: &str, url: &str) -> ();
-        delete_image(id: &str) -> ();
-        create_server_group(name: &str, policy: &str) -> ServerGroup;
-        delete_server_group(id: &str) -> ();
         create_network(new: &NewNetwork) -> Network;
         delete_network(id: &str) -> ();
         create_subnet(new: &NewSubnet) -> Subnet;
@@ -205,19 +251,46 @@ implement! {
         associate_floating_ip(id: &str, port: Option<&str>) -> ();
         take_floating_ip(read: &FloatingIp, port: &str, address: Option<&str>) -> ();
         delete_floating_ip(id: &str) -> ();
-        set_tags(kind: TaggedKind, id: &str, tags: &[String]) -> ();
-        change_tags(kind: TaggedKind, id: &str, added: &[String], removed: &[String]) -> ();
-        create_server(new: &NewServer) -> String;
-        delete_server(id: &str) -> ();
-        purge_server(id: &str) -> ();
-        reboot_server(id: &str, kind: RebootKind) -> Option<String>;
-        set_power_state(id: &str, state: PowerState) -> Option<String>;
-        rebuild_server(id: &str, rebuild: &Rebuild) -> Option<String>;
-        detach_volume(server: &str, volume: &str) -> ();
+    }
+}
+
+implement! {
+    StorageService
+    queries {}
+    keyed {}
+    reads {
+        volumes_named(name: &str) -> Vec<Volume>;
+        volume(id: &str) -> Volume;
+        volumes() -> Vec<Volume>;
+        snapshots() -> Vec<Snapshot>;
+        shares() -> Vec<Share>;
+    }
+    changes {
         create_volume(new: &NewVolume) -> Volume;
         set_volume_metadata(id: &str, metadata: &BTreeMap<String, String>) -> ();
         delete_volume(id: &str) -> ();
         delete_snapshot(id: &str) -> ();
+    }
+}
+
+implement! {
+    LoadBalancerService
+    queries {
+        load_balancers(LoadBalancerQuery) -> LoadBalancer, balancers, Access;
+    }
+    keyed {
+        load_balancer_limits() -> LoadBalancerLimits, limits, Catalog;
+        listeners(load_balancer) -> Vec<Listener>, listeners, Access;
+        pools(load_balancer) -> Vec<Pool>, pools, Parts;
+        members(pool) -> Vec<Member>, members, Settings;
+        health_monitor(id) -> HealthMonitor, monitors, Parts;
+    }
+    reads {
+        load_balancer_providers() -> Vec<String>;
+        load_balancer_flavors() -> Vec<LoadBalancerFlavor>;
+        load_balancer_zones() -> Vec<String>;
+    }
+    changes {
         create_load_balancer(new: &NewLoadBalancer) -> LoadBalancer;
         enable_load_balancer(id: &str) -> ();
         fail_over_load_balancer(id: &str) -> ();

@@ -216,3 +216,27 @@ fn rest(arguments: &[Value], index: usize) -> &[Value] {
 fn owned(text: String) -> Outcome<Value> {
     Ok(Value::Text(text.into()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::go_template::Template;
+
+    #[test]
+    fn the_functions_are_those_of_upstreams_renderer_whose_result_is_repeatable() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/go_templates/functions.txt");
+        let names = std::fs::read_to_string(file).unwrap();
+        let mut refused = Vec::new();
+        for name in names.lines() {
+            if let Err(error) = Template::parse("tpl", &format!("{{{{ {name} }}}}")) {
+                let expected = format!("template: tpl:1: function {name:?} not defined{UNREPEATABLE_REASON}");
+                assert_eq!(error.to_string(), expected);
+                refused.push(name);
+            }
+        }
+        assert!(names.lines().count() > 150);
+        assert_eq!(refused, UNREPEATABLE);
+    }
+}

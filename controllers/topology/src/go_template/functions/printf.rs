@@ -43,6 +43,9 @@ struct Flags {
     precision: Option<usize>,
 }
 
+/// Rest of a format.
+type Letters<'a> = std::iter::Peekable<std::str::Chars<'a>>;
+
 /// Returns the text that a format makes of values.
 pub(super) fn printf(pattern: &str, values: &[Value], context: &Context) -> Outcome<String> {
     let mut output = String::new();
@@ -54,41 +57,14 @@ pub(super) fn printf(pattern: &str, values: &[Value], context: &Context) -> Outc
             output.push(letter);
             continue;
         }
-        let mut directive = Flags::default();
-        while let Some(flag) = letters.peek().copied() {
-            match flag {
-                '-' => directive.is_left = true,
-                '+' => directive.has_plus = true,
-                ' ' => directive.has_space = true,
-                '0' => directive.has_zero = true,
-                '#' => directive.has_sharp = true,
-                _ => break,
-            }
-            letters.next();
-        }
-        let mut star =
-            |letters: &mut std::iter::Peekable<std::str::Chars<'_>>, output: &mut String, what: &str| {
-                if letters.peek() != Some(&'*') {
-                    return count(letters);
-                }
-                letters.next();
-                let value = values.get(used);
-                used += 1;
-                match value {
-                    Some(Value::Integer(value, _)) if value.unsigned_abs() <= 1_000_000 => Some(*value),
-                    _ => {
-                        output.push_str(&format!("%!(BAD{what})"));
-                        None
-                    }
-                }
-            };
-        if let Some(width) = star(&mut letters, &mut output, "WIDTH") {
+        let mut directive = flags(&mut letters);
+        if let Some(width) = number(&mut letters, values, &mut used, &mut output, "WIDTH") {
             directive.is_left |= width < 0;
             directive.width = usize::try_from(width.unsigned_abs()).ok();
         }
         if letters.peek() == Some(&'.') {
             letters.next();
-            let precision = star(&mut letters, &mut output, "PREC").unwrap_or_default();
+            let precision = number(&mut letters, values, &mut used, &mut output, "PREC").unwrap_or_default();
             directive.precision = usize::try_from(precision).ok();
         }
         check_bounds(directive)?;
@@ -120,6 +96,46 @@ pub(super) fn printf(pattern: &str, values: &[Value], context: &Context) -> Outc
     Ok(output)
 }
 
+/// Reads the flags of a directive.
+fn flags(letters: &mut Letters<'_>) -> Flags {
+    let mut flags = Flags::default();
+    while let Some(flag) = letters.peek().copied() {
+        match flag {
+            '-' => flags.is_left = true,
+            '+' => flags.has_plus = true,
+            ' ' => flags.has_space = true,
+            '0' => flags.has_zero = true,
+            '#' => flags.has_sharp = true,
+            _ => break,
+        }
+        letters.next();
+    }
+    flags
+}
+
+/// Reads a width or a precision: a decimal number, or `*` for the next value.
+fn number(
+    letters: &mut Letters<'_>,
+    values: &[Value],
+    used: &mut usize,
+    output: &mut String,
+    what: &str,
+) -> Option<i64> {
+    if letters.peek() != Some(&'*') {
+        return count(letters);
+    }
+    letters.next();
+    let value = values.get(*used);
+    *used += 1;
+    match value {
+        Some(Value::Integer(value, _)) if value.unsigned_abs() <= 1_000_000 => Some(*value),
+        _ => {
+            output.push_str(&format!("%!(BAD{what})"));
+            None
+        }
+    }
+}
+
 fn check_bounds(flags: Flags) -> Outcome<()> {
     if flags.width.unwrap_or_default() > LONGEST || flags.precision.unwrap_or_default() > 1000 {
         return Err("width or precision of a format is too large".to_owned());
@@ -128,7 +144,7 @@ fn check_bounds(flags: Flags) -> Outcome<()> {
 }
 
 /// Reads a decimal number.
-fn count(letters: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Option<i64> {
+fn count(letters: &mut Letters<'_>) -> Option<i64> {
     let mut value: Option<i64> = None;
     while let Some(digit) = letters.peek().and_then(|letter| letter.to_digit(10)) {
         letters.next();
@@ -180,42 +196,8 @@ fn value_text(
             return Err(format!("%#v of {} is not supported: use %v", type_name(value, context)));
         }
         ('v' | 's' | 'q' | 'x' | 'X', Value::Time(time)) => string(&time.text()?, verb, flags),
-        (_, Value::Certificate(certificate)) => {
-            let mut before = '{';
-            for (name, field) in certificate.fields() {
-                output.push(before);
-                if verb == 'v' && flags.has_plus {
-                    output.push_str(&format!("{name}:"));
-                }
-                value_text(&field, verb, flags, context, output, depth + 1)?;
-                before = ' ';
-            }
-            output.push('}');
-            return Ok(());
-        }
-        (_, Value::List(list)) => {
-            output.push('[');
-            for (index, item) in list.items.iter().enumerate() {
-                if index > 0 {
-                    output.push(' ');
-                }
-                value_text(item, verb, flags, context, output, depth + 1)?;
-            }
-            output.push(']');
-            return Ok(());
-        }
-        (_, Value::Map(map)) => {
-            output.push_str("map[");
-            for (index, (name, item)) in context.entries(*map)?.iter().enumerate() {
-                if index > 0 {
-                    output.push(' ');
-                }
-                value_text(&Value::text(name), verb, flags, context, output, depth + 1)?;
-                output.push(':');
-                value_text(item, verb, flags, context, output, depth + 1)?;
-            }
-            output.push(']');
-            return Ok(());
+        (_, Value::Certificate(_) | Value::List(_) | Value::Map(_)) => {
+            return parts(value, verb, flags, context, output, depth);
         }
         ('v' | 't', Value::Bool(value)) => value.to_string(),
         ('v' | 's' | 'q' | 'x' | 'X', Value::Text(text)) => string(text, verb, flags),
@@ -231,6 +213,55 @@ fn value_text(
         Flags { has_zero: flags.has_zero && !flags.is_left, ..flags }
     };
     padded(&text, flags, output);
+    Ok(())
+}
+
+/// Appends the parts of a value in one format: fields, items or entries.
+fn parts(
+    value: &Value,
+    verb: char,
+    flags: Flags,
+    context: &Context,
+    output: &mut String,
+    depth: usize,
+) -> Outcome<()> {
+    match value {
+        Value::Certificate(certificate) => {
+            let mut before = '{';
+            for (name, field) in certificate.fields() {
+                output.push(before);
+                if verb == 'v' && flags.has_plus {
+                    output.push_str(&format!("{name}:"));
+                }
+                value_text(&field, verb, flags, context, output, depth + 1)?;
+                before = ' ';
+            }
+            output.push('}');
+        }
+        Value::List(list) => {
+            output.push('[');
+            for (index, item) in list.items.iter().enumerate() {
+                if index > 0 {
+                    output.push(' ');
+                }
+                value_text(item, verb, flags, context, output, depth + 1)?;
+            }
+            output.push(']');
+        }
+        Value::Map(map) => {
+            output.push_str("map[");
+            for (index, (name, item)) in context.entries(*map)?.iter().enumerate() {
+                if index > 0 {
+                    output.push(' ');
+                }
+                value_text(&Value::text(name), verb, flags, context, output, depth + 1)?;
+                output.push(':');
+                value_text(item, verb, flags, context, output, depth + 1)?;
+            }
+            output.push(']');
+        }
+        _ => {}
+    }
     Ok(())
 }
 

@@ -1,90 +1,10 @@
 //! Tests of the verb: what it stores, and what it refuses.
 
-use std::sync::Mutex;
-
-use apiserver_machinery::action::{Caller, Objects};
-use apiserver_machinery::lock::{Lock, Validity};
-use apiserver_machinery::status::ResourceNames;
-use apiserver_types::UPGRADE_STEP;
+use apiserver_types::{KubeadmControlPlane, UPGRADE_STEP};
 
 use super::*;
 use crate::rules::plan_verb::Planner;
-
-/// Names of the only resource.
-#[derive(Debug)]
-struct Names;
-
-impl ResourceNames for Names {
-    fn group(&self) -> &str {
-        "cluster.x-k8s.io"
-    }
-
-    fn kind(&self) -> &str {
-        "Cluster"
-    }
-
-    fn plural(&self) -> &str {
-        "clusters"
-    }
-}
-
-/// One Cluster with a control plane at v1.33.0, and its last write.
-#[derive(Debug, Default)]
-struct World {
-    cluster: Value,
-    stored: Mutex<Option<Value>>,
-}
-
-#[async_trait]
-impl Objects for World {
-    fn resource(&self, _: &str, _: &str) -> Option<&dyn ResourceNames> {
-        Some(&Names)
-    }
-
-    fn fill_in(&self, _: &str, _: &str, _: &mut Value) {}
-
-    async fn get(&self, _: &str, plural: &str, _: &str, _: &str) -> ApiResult<Option<Value>> {
-        let plane = || json!({"spec": {"version": "v1.33.0"}});
-        Ok(Some(if plural == "clusters" { self.cluster.clone() } else { plane() }))
-    }
-
-    async fn list(&self, _: &str, _: &str, _: &str, _: &str) -> ApiResult<Vec<Value>> {
-        Ok(Vec::new())
-    }
-
-    async fn create(
-        &self,
-        _: &str,
-        _: &str,
-        _: &str,
-        object: Value,
-        _: bool,
-        _: Option<Validity>,
-    ) -> ApiResult<Value> {
-        Ok(object)
-    }
-
-    async fn update(
-        &self,
-        _: &str,
-        _: &str,
-        _: &str,
-        _: &str,
-        object: Value,
-        dry_run: bool,
-    ) -> ApiResult<Value> {
-        if !dry_run {
-            *self.stored.lock().unwrap() = Some(object.clone());
-        }
-        Ok(object)
-    }
-
-    async fn lock(&self, _: &str) -> ApiResult<Lock> {
-        Err(ApiError::internal("there is no lock".to_owned()))
-    }
-
-    async fn unlock(&self, _: Lock) {}
-}
+use crate::rules::stored_object::StoredObject;
 
 /// Planner with one answer.
 #[derive(Debug)]
@@ -92,13 +12,15 @@ struct Fixed(Result<Value, PlanFailure>);
 
 #[async_trait]
 impl Planner for Fixed {
-    async fn plan(&self, kind: &str, _: Value, _: Value, clouds: Duration) -> Result<Value, PlanFailure> {
-        assert_eq!((kind, clouds), ("ClusterUpgrade", Duration::ZERO));
-        self.0.clone()
+    async fn plan(&self, kind: &str, _: Value, _: Value, limits: PlanLimits) -> Result<Value, PlanFailure> {
+        assert_eq!((kind, limits.clouds), ("ClusterUpgrade", Duration::ZERO));
+        let mut plan = self.0.clone()?;
+        plan["checksDrains"] = json!(!limits.workloads.is_zero());
+        Ok(plan)
     }
 }
 
-/// Calls the verb. Returns the answer, and the Cluster if it was written.
+/// Calls the verb of a Cluster with a control plane at v1.33.0. Returns the answer, and the Cluster if it was written.
 async fn called(
     cluster: Value,
     plan: Result<Value, PlanFailure>,
@@ -106,12 +28,11 @@ async fn called(
 ) -> (ApiResult<Value>, Option<Value>) {
     let slot = PlannerSlot::default();
     slot.set(Arc::new(Fixed(plan))).unwrap();
-    let world = World { cluster, ..World::default() };
-    let caller = Caller { username: "ann".to_owned(), ..Caller::default() };
-    let call = ActionCall { namespace: "ns", name: "c", body, caller, dry_run: false, objects: &world };
-    let result = with_planner(&slot).invoke(call).await.map(|answer| answer.object);
-    let stored = world.stored.lock().unwrap().clone();
-    (result, stored)
+    let plane = json!({"spec": {"version": "v1.33.0"}});
+    let stored = StoredObject::new(Cluster::DESCRIPTOR, cluster)
+        .with_related(KubeadmControlPlane::DESCRIPTOR.plural, plane);
+    let result = stored.call(with_planner(&slot).as_ref(), body).await;
+    (result, stored.last_write())
 }
 
 fn remaining(versions: &[&str]) -> Result<Value, PlanFailure> {
@@ -133,7 +54,8 @@ async fn a_request_is_stored_in_the_topology_or_in_an_annotation() {
     let body = json!({"version": "v1.34.2", "reason": "CVE"});
     let cluster = with_topology("v1.33.0", &json!({UPGRADE_STOP: "v1.32.0"}));
     let (answer, stored) = called(cluster, remaining(&["v1.34.2"]), body.clone()).await;
-    assert_eq!(answer.unwrap()["dryRun"], json!(false));
+    let answer = answer.unwrap();
+    assert_eq!((&answer["dryRun"], &answer["checksDrains"]), (&json!(false), &json!(false)));
     let stored = stored.unwrap();
     assert_eq!(stored["spec"]["topology"]["version"], "v1.34.2");
     let annotations = &stored["metadata"]["annotations"];
@@ -149,7 +71,8 @@ async fn a_request_is_stored_in_the_topology_or_in_an_annotation() {
     assert_eq!(called(known, remaining(&["v1.34.2"]), chain).await.1, None);
     let dry = json!({"version": "v1.34.2", "dryRun": true});
     let (answer, stored) = called(classless(&Value::Null), remaining(&["v1.34.2"]), dry).await;
-    assert_eq!((&answer.unwrap()["dryRun"], stored), (&json!(true), None));
+    let answer = answer.unwrap();
+    assert_eq!((&answer["dryRun"], &answer["checksDrains"], stored), (&json!(true), &json!(true), None));
     assert_eq!(called(classless(&Value::Null), remaining(&[]), body).await.1, None);
 }
 

@@ -1,4 +1,4 @@
-//! JSON merge patch.
+//! JSON merge patch, for patches of clients and for those of extension servers.
 //!
 //! RFC 7386, with one exception, like upstream: if a list replaces anything but an object, the nulls in the objects of
 //! the list are dropped.
@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 /// Merges a patch into an object.
-pub(super) fn merge(fields: &mut Map<String, Value>, patch: &Map<String, Value>) {
+pub fn merge(fields: &mut Map<String, Value>, patch: &Map<String, Value>) {
     for (name, wanted) in patch {
         match (fields.get_mut(name), wanted) {
             (_, Value::Null) => {
@@ -22,7 +22,7 @@ pub(super) fn merge(fields: &mut Map<String, Value>, patch: &Map<String, Value>)
 }
 
 /// Returns the value without the fields that are null. An item that is null stays.
-pub(super) fn without_nulls(value: &Value) -> Value {
+pub fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(fields) => {
             let kept = fields.iter().filter(|(_, value)| !value.is_null());

@@ -1,8 +1,9 @@
 //! Tests of the creation of a Machine (D.2).
 
-use apiserver_types::{OpenStackMachine, OpenStackMachineTemplate};
+use apiserver_types::{Machine, OpenStackMachine, OpenStackMachineTemplate};
 use controllers_runtime::ServedKind;
 use kube::api::ApiResource;
+use serde_json::json;
 
 use super::super::KubeadmControlPlaneReconciler;
 use super::*;
