@@ -2,16 +2,16 @@
 
 use std::fmt;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use apiserver_access::User;
 use apiserver_http::{ApiServer, InProcess};
-use apiserver_registry::{PlanFailure, Planner};
+use apiserver_registry::{PlanFailure, PlanLimits, Planner};
 use async_trait::async_trait;
 use controllers_infrastructure::CloudConnector;
 use controllers_infrastructure_openstack::OpenStackConnector;
-use controllers_reconcilers::planner::{self, PlanError};
+use controllers_reconcilers::planner::{self, Limits, PlanError};
 use controllers_runtime::{ApiSecrets, ControllerContext, SecretSource};
+use controllers_workload::{KubeconfigConnector, RequestRate};
 use kube::Client;
 use serde_json::Value;
 
@@ -22,7 +22,7 @@ use crate::host::Host;
 pub(crate) struct OwnPlanner {
     /// Not owned: the server owns the planner.
     server: Weak<ApiServer>,
-    /// Clouds whose quotas a plan reads; `None` in a process without controllers.
+    /// Clouds and workload clusters that a plan reads; `None` in a process without controllers.
     clouds: Option<PlannedClouds>,
 }
 
@@ -32,17 +32,20 @@ impl fmt::Debug for OwnPlanner {
     }
 }
 
-/// Clouds whose quotas a plan reads. Their sessions are not those of the controllers, which end with a term.
+/// Clouds whose quotas a plan reads, and workload clusters whose budgets it reads. The connections are not those of the
+/// controllers, which end with a term. Those to workload clusters end with the plan.
 pub(crate) struct PlannedClouds {
     connector: Arc<dyn CloudConnector>,
     host: Option<Arc<Host>>,
+    rate: RequestRate,
 }
 
 impl PlannedClouds {
-    /// Creates the connections. None is open before the first plan.
-    pub(crate) fn new(parts: &CloudParts, host: Option<Arc<Host>>) -> Self {
+    /// Creates the connections. None is open before the first plan. `rate`: that of the requests of one plan to a workload
+    /// cluster.
+    pub(crate) fn new(parts: &CloudParts, host: Option<Arc<Host>>, rate: RequestRate) -> Self {
         let connector = OpenStackConnector::new(parts.allowed.clone()).with_metrics(parts.metrics.clone());
-        Self { connector: Arc::new(connector), host }
+        Self { connector: Arc::new(connector), host, rate }
     }
 
     fn open(&self, context: ControllerContext) -> ControllerContext {
@@ -51,7 +54,8 @@ impl PlannedClouds {
             Some(host) => controllers::secrets_of_host(host.secrets_without_copies(own)),
             None => Arc::new(ApiSecrets(own)),
         };
-        planner::with_clouds(context, Arc::clone(&self.connector), secrets)
+        let context = planner::with_clouds(context, Arc::clone(&self.connector), secrets);
+        planner::with_workloads(context, Arc::new(KubeconfigConnector { rate: self.rate }))
     }
 }
 
@@ -69,7 +73,7 @@ impl Planner for OwnPlanner {
         kind: &str,
         changed: Value,
         stored: Value,
-        clouds: Duration,
+        limits: PlanLimits,
     ) -> Result<Value, PlanFailure> {
         let ending = || PlanFailure::Unavailable("this server is ending".to_owned());
         let server = self.server.upgrade().ok_or_else(ending)?;
@@ -79,7 +83,8 @@ impl Planner for OwnPlanner {
             Some(clouds) => clouds.open(context),
             None => context,
         };
-        planner::plan(&context, kind, changed, stored, clouds).await.map_err(|error| match error {
+        let limits = Limits { clouds: limits.clouds, workloads: limits.workloads };
+        planner::plan(&context, kind, changed, stored, limits).await.map_err(|error| match error {
             PlanError::Invalid(field, message) => PlanFailure::Invalid(field, message),
             PlanError::Unavailable(message) => PlanFailure::Unavailable(message),
         })

@@ -2,6 +2,8 @@
 //!
 //! The controllers' own decisions are repeated on a model, in which new Machines become available at once.
 
+use std::collections::BTreeSet;
+
 use apiserver_types::Cluster;
 use kube::Resource;
 use serde_json::{Value, json};
@@ -64,6 +66,8 @@ pub(crate) struct Plan {
     pub obstacles: Vec<String>,
     /// Sentences about quotas that the steps will meet.
     pub forecasts: Vec<String>,
+    /// Sentences about the drains of the Machines that go. Those of a Cluster are in its plan.
+    pub drains: Vec<String>,
 }
 
 impl Plan {
@@ -81,7 +85,14 @@ impl Plan {
         if let (Some(object), Value::Object(content)) = (object.as_object_mut(), self.content()) {
             object.extend(content);
         }
+        object["drains"] = json!(self.drains);
         object
+    }
+
+    /// Returns the names of the Machines that go.
+    pub(crate) fn going(&self) -> BTreeSet<String> {
+        let goes = |it: &&PlannedMachine| matches!(it.effect, Effect::Replace | Effect::Delete);
+        self.machines.iter().filter(goes).map(|it| it.name.clone()).collect()
     }
 
     /// Returns the number of Machines with an effect.
@@ -89,7 +100,7 @@ impl Plan {
         self.machines.iter().filter(|it| it.effect == effect).count()
     }
 
-    /// Returns the fields of the object.
+    /// Returns the fields of the object that a rollout of a Cluster has, too.
     pub(crate) fn content(&self) -> Value {
         let machines = self.machines.iter().map(|machine| {
             json!({"name": machine.name, "effect": machine.effect.text(), "reasons": machine.reasons})
@@ -181,11 +192,14 @@ mod tests {
             machines: vec![machine("a", Effect::Replace), machine("b", Effect::Keep)],
             steps: vec![PlannedStep::Create("x".to_owned()), PlannedStep::Delete("a".to_owned())],
             forecasts: vec!["it never fits".to_owned()],
+            drains: vec!["a budget".to_owned()],
             ..Plan::default()
         };
         let object = plan.object("ns", "md");
         assert!(plan.creates() && !Plan { steps: Vec::new(), ..plan.clone() }.creates());
         assert_eq!((&object["obstacles"], &object["forecasts"]), (&json!([]), &json!(["it never fits"])));
+        assert_eq!((&object["drains"], plan.content().get("drains")), (&json!(["a budget"]), None));
+        assert_eq!(plan.going(), BTreeSet::from(["a".to_owned()]));
         assert_eq!(
             object["summary"],
             json!({"keep": 1, "inPlace": 0, "replace": 1, "create": 0, "delete": 0})

@@ -11,8 +11,8 @@ use apiserver_types::{
 };
 use controllers_infrastructure::{Cloud, Quota, QuotaService};
 use controllers_runtime::{ControllerContext, ReconcileError};
-use kube::ResourceExt;
 use kube::api::DynamicObject;
+use kube::{Resource, ResourceExt};
 use serde_json::json;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
@@ -93,7 +93,11 @@ impl Forecaster {
 
     async fn look(&self, context: &ControllerContext, surge: Surge<'_>) -> Result<Forecast, String> {
         let Some(template) = surge.template.and_then(stored) else {
-            return Err(format!("OpenStackMachineTemplate {} is not stored yet", surge.reference.name));
+            let (name, version) = (&surge.reference.name, OpenStackMachineTemplate::api_version(&()));
+            return Err(format!(
+                "OpenStackMachineTemplate {name} does not exist yet, and its ClusterClass has it in another version than \
+                 {version}"
+            ));
         };
         let identity = openstack_machine_template::identity(&context.client, &template, surge.cluster).await;
         let Some(identity) = identity.map_err(|error| text(&error))? else {
@@ -174,14 +178,14 @@ fn refused(error: &ReconcileError, identity: &OpenStackIdentityReference) -> Str
     text(error)
 }
 
-/// Returns a template with its content. The model of a topology has new templates without.
+/// Returns a template with its content. The model of a topology has new templates of other versions without.
 fn stored(template: &DynamicObject) -> Option<OpenStackMachineTemplate> {
     template.data.get("spec")?;
     serde_json::from_value(json!(template)).ok()
 }
 
 /// Returns an error for people, in one line.
-fn text(error: &ReconcileError) -> String {
+pub(crate) fn text(error: &ReconcileError) -> String {
     let text = match error {
         ReconcileError::Api(kube::Error::Api(status)) => status.message.clone(),
         other => other.to_string(),
@@ -305,7 +309,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_template_that_only_the_model_of_a_topology_has_is_named() {
+    async fn a_template_without_content_in_the_model_of_a_topology_is_named() {
         let (context, cluster) = (without_secrets(), Cluster::default());
         let (reference, mut object) = template("OpenStackMachineTemplate");
         object.data = json!({});
@@ -313,6 +317,7 @@ mod tests {
             Surge { reference: &reference, template: Some(&object), cluster: &cluster, replicas: 3, most: 1 };
         let forecaster = Forecaster::within(Duration::from_secs(10));
         let line = forecaster.forecast(&context, surge).await.line.unwrap();
-        assert!(line.ends_with("OpenStackMachineTemplate t is not stored yet"), "{line}");
+        let words = "OpenStackMachineTemplate t does not exist yet, and its ClusterClass has it in another version than ";
+        assert!(line.contains(words), "{line}");
     }
 }

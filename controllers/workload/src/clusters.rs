@@ -130,6 +130,14 @@ impl WorkloadClusters {
         self.known(cluster)?.client().map_err(WorkloadError::NotConnected)
     }
 
+    /// Returns a client for a kubeconfig. No call is made yet, and no connection is kept: the cluster is not followed.
+    ///
+    /// # Errors
+    /// The kubeconfig cannot be used.
+    pub async fn client_of(&self, kubeconfig: &[u8]) -> Result<Client, WorkloadError> {
+        self.dialer.connector.client(kubeconfig).await
+    }
+
     /// Returns the Nodes as the watch has reported them, by name. Their lists of images and managed fields are removed.
     ///
     /// # Errors

@@ -6,7 +6,8 @@ mod scripted;
 use std::time::{Duration, Instant};
 
 use controllers_workload::drain::{
-    BUDGET, DrainProgress, DrainWaiting, NEVER, VolumeProgress, delete_node, drain, wait_for_volumes,
+    BUDGET, DrainProgress, DrainWaiting, NEVER, RefusingBudgets, VolumeProgress, delete_node, drain,
+    refusals, wait_for_volumes,
 };
 use controllers_workload::{KubeconfigConnector, WorkloadConnector};
 use kube::Client;
@@ -176,6 +177,45 @@ async fn a_refusal_names_the_budget_that_will_never_allow_the_eviction() {
     assert_eq!(waiting.failed.into_iter().collect::<Vec<_>>(), [(reason, web(&["a", "b"]))]);
     let reads = server.take("GET /apis/policy");
     assert_eq!(reads.len(), 1, "one budget is read once for all its Pods");
+}
+
+/// Two Pods on a Node, of which one has a budget that allows no eviction.
+fn node_with_budget(call: &Call) -> Answer {
+    let labelled =
+        |name: &'static str| move |pod: &mut Value| pod["metadata"]["labels"] = json!({ "app": name });
+    match call.what.as_str() {
+        "GET /apis/policy/v1/poddisruptionbudgets" => {
+            let budget = |name: &str, allowed: i32| {
+                let status = json!({ "disruptionsAllowed": allowed, "desiredHealthy": 1, "currentHealthy": 1 + allowed, "expectedPods": 2 });
+                let spec = json!({ "selector": { "matchLabels": { "app": name } } });
+                json!({ "metadata": { "name": name, "namespace": "web" }, "spec": spec, "status": status })
+            };
+            list(&[budget("tight", 0), budget("loose", 1)], "")
+        }
+        "GET /api/v1/nodes/n" => node("True", false),
+        "GET /api/v1/pods" => list(&[pod("a", labelled("tight")), pod("b", labelled("loose"))], ""),
+        "POST /api/v1/namespaces/web/pods/a/eviction" => {
+            let text = "The disruption budget tight needs 1 healthy pods and has 1 currently";
+            let causes = json!([{ "reason": "DisruptionBudget", "message": text }]);
+            failure(429, "Cannot evict pod as it would violate the pod's disruption budget.", &causes)
+        }
+        other => failure(404, &format!("{other} not found"), &json!([])),
+    }
+}
+
+#[tokio::test]
+async fn the_refusals_of_a_node_name_the_budget_and_cost_a_dry_run_for_its_pods_alone() {
+    let server = Scripted::start(node_with_budget).await;
+    let client = client(&server).await;
+    let budgets = RefusingBudgets::read(&client).await.unwrap();
+    let found = refusals(&client, &budgets, "n", &[]).await.unwrap();
+    let expected = "PodDisruptionBudget web/tight refuses evictions now: it needs 1 healthy Pods, and has 1. Wait until more \
+                    of its Pods are healthy, or scale up its workload";
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), [expected]);
+    let calls = server.take("");
+    let writes: Vec<&Call> = calls.iter().filter(|call| !call.what.starts_with("GET")).collect();
+    let [eviction] = writes[..] else { panic!("{writes:?}") };
+    assert!(eviction.what.ends_with("/pods/a/eviction") && eviction.query == "dryRun=All", "{eviction:?}");
 }
 
 #[tokio::test]

@@ -1,16 +1,16 @@
 //! Planner of rollouts that reads the world's own API.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use apiserver_access::User;
 use apiserver_http::{ApiServer, InProcess};
-use apiserver_registry::{PlanFailure, Planner};
+use apiserver_registry::{PlanFailure, PlanLimits, Planner};
 use async_trait::async_trait;
 use controllers_infrastructure::CloudConnector;
 use controllers_infrastructure_openstack::{AllowedEndpoints, OpenStackConnector};
-use controllers_reconcilers::planner::{self, PlanError};
+use controllers_reconcilers::planner::{self, Limits, PlanError};
 use controllers_runtime::ApiSecrets;
+use controllers_workload::KubeconfigConnector;
 use kube::Client;
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ impl Planner for OwnPlanner {
         kind: &str,
         changed: Value,
         stored: Value,
-        clouds: Duration,
+        limits: PlanLimits,
     ) -> Result<Value, PlanFailure> {
         let ending = || PlanFailure::Unavailable("the server is ending".to_owned());
         let server = self.0.upgrade().ok_or_else(ending)?;
@@ -41,7 +41,9 @@ impl Planner for OwnPlanner {
         let context = planner::context(Client::new(own, "default"), crate::running::kinds(&server));
         let secrets = Arc::new(ApiSecrets(context.client.clone()));
         let context = planner::with_clouds(context, Arc::clone(&self.1), secrets);
-        planner::plan(&context, kind, changed, stored, clouds).await.map_err(|error| match error {
+        let context = planner::with_workloads(context, Arc::new(KubeconfigConnector::default()));
+        let limits = Limits { clouds: limits.clouds, workloads: limits.workloads };
+        planner::plan(&context, kind, changed, stored, limits).await.map_err(|error| match error {
             PlanError::Invalid(field, message) => PlanFailure::Invalid(field, message),
             PlanError::Unavailable(message) => PlanFailure::Unavailable(message),
         })

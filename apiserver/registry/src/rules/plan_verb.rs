@@ -9,9 +9,10 @@ use apiserver_machinery::object;
 use apiserver_machinery::resource::{Registry, Resource};
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use apiserver_schema::merge_patch;
 use apiserver_types::{Cluster, Described, Descriptor, KubeadmControlPlane, MachineDeployment};
 use async_trait::async_trait;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::kinds::cluster::upgrade_verb;
 use crate::rules::plan_preview;
@@ -22,6 +23,10 @@ pub(crate) const NAME: &str = "plan";
 
 /// Longest time of the reads in clouds: a request ends after a minute, and the plan itself takes a part of it.
 const CLOUDS: Duration = Duration::from_secs(10);
+
+/// Longest time of the reads in workload clusters. A cluster that can be reached answers within a second, and a person waits
+/// for the plan.
+pub(crate) const WORKLOADS: Duration = Duration::from_secs(5);
 
 /// Kind of the response about an owner of Machines. No object of it is stored.
 const ROLLOUT_PLAN: Descriptor = descriptor("RolloutPlan", "rolloutplans", "rolloutplan");
@@ -60,12 +65,20 @@ pub enum PlanFailure {
     Unavailable(String),
 }
 
+/// Longest times of the reads of a plan outside the API. Without a time, there are no such reads.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PlanLimits {
+    /// Time of all reads in clouds.
+    pub clouds: Duration,
+    /// Time of all reads in workload clusters.
+    pub workloads: Duration,
+}
+
 /// Planner of rollouts: the decisions of the controllers.
 #[async_trait]
 pub trait Planner: Debug + Send + Sync + 'static {
-    /// Returns the plan for an object of a kind as it would be stored after a change. `stored` is the object before it.
-    /// All reads in clouds end after the time `clouds`; if it is zero, there are none. The plan of a template has the
-    /// `rollouts` of its users, as that of a Cluster.
+    /// Returns the plan for an object of a kind as it would be stored after a change. `stored` is the object before it. The
+    /// plan of a template has the `rollouts` of its users, as that of a Cluster.
     ///
     /// # Errors
     /// The reason for which there is no plan.
@@ -74,7 +87,7 @@ pub trait Planner: Debug + Send + Sync + 'static {
         kind: &str,
         changed: Value,
         stored: Value,
-        clouds: Duration,
+        limits: PlanLimits,
     ) -> Result<Value, PlanFailure>;
 }
 
@@ -130,7 +143,8 @@ impl RolloutEffect for Plan {
         };
         let unavailable = |text: &str| ApiError::unavailable(format!("the change cannot be planned: {text}"));
         let planner = self.0.get().ok_or_else(|| unavailable("this server is starting"))?;
-        planner.plan(kind, changed, stored, CLOUDS).await.map_err(|failure| match failure {
+        let limits = PlanLimits { clouds: CLOUDS, workloads: WORKLOADS };
+        planner.plan(kind, changed, stored, limits).await.map_err(|failure| match failure {
             PlanFailure::Unavailable(text) => unavailable(&text),
             PlanFailure::Invalid(field, text) => match call.objects.resource(group, plural) {
                 Some(resource) => {
@@ -143,44 +157,28 @@ impl RolloutEffect for Plan {
     }
 }
 
-/// Returns the object after the change in a body: one with a `resourceVersion` replaces it, another one is merged into it.
+/// Returns the object after the change in a body: one with a `resourceVersion` replaces it, another one is merged into it, as
+/// a merge patch of a client is.
 fn changed(body: &Value, stored: &Value) -> Value {
     let mut changed = stored.clone();
+    let fields = ["metadata", "spec"];
     if object::meta(body, "resourceVersion").is_empty() {
-        for (field, patch) in
-            ["metadata", "spec"].into_iter().filter_map(|field| Some((field, body.get(field)?)))
-        {
-            merge(&mut changed[field], patch);
+        let given = fields.into_iter().filter_map(|field| Some((field.to_owned(), body.get(field)?.clone())));
+        if let Some(known) = changed.as_object_mut() {
+            merge_patch::merge(known, &given.collect());
         }
         return changed;
     }
-    for field in ["metadata", "spec"] {
+    for field in fields {
         changed[field] = body.get(field).cloned().unwrap_or_default();
     }
     changed
 }
 
-/// Applies a merge patch.
-fn merge(target: &mut Value, patch: &Value) {
-    let Value::Object(fields) = patch else {
-        *target = patch.clone();
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    let Some(known) = target.as_object_mut() else { return };
-    for (key, value) in fields {
-        if value.is_null() {
-            known.remove(key);
-        } else {
-            merge(known.entry(key.clone()).or_insert(Value::Null), value);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use apiserver_types::{
-    Condition, ConditionStatus, Machine, MachineDeployment, MachineSet, MachineSetStatus, NodeReference,
-    Time, set_condition,
+    Cluster, Condition, ConditionStatus, Machine, MachineDeployment, MachineSet, MachineSetStatus,
+    NodeReference, Time, set_condition,
 };
 use controllers_runtime::{ControllerContext, ReconcileError};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time as Instant};
 use k8s_openapi::jiff::Timestamp;
-use kube::ResourceExt;
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use super::decide::{self, TO_BE_CREATED};
@@ -18,6 +18,7 @@ use super::observe::{self, Observed};
 use super::{hold, quota, sameness, template_revisions};
 use crate::blocked_drains::blocked_drains;
 use crate::machine_labels::{DESIRED_REPLICAS, DISABLE_CREATE};
+use crate::machine_set::preflight as checks;
 use crate::machine_set::spread::{self, Spread};
 use crate::plan::{Effect, Plan, PlannedMachine, PlannedStep, changed_fields, held_by};
 use crate::quota_forecast::{Forecast, Forecaster, Surge};
@@ -61,6 +62,24 @@ pub(crate) async fn plan(
     }))
 }
 
+/// Returns the preflight checks that keep the sets of a changed MachineDeployment from making Machines at present.
+///
+/// # Errors
+/// The objects around it cannot be read.
+pub(crate) async fn preflight(
+    context: &ControllerContext,
+    changed: &MachineDeployment,
+) -> Result<Vec<String>, ReconcileError> {
+    let namespace = changed.namespace().unwrap_or_default();
+    let clusters: Api<Cluster> = Api::namespaced(context.client.clone(), &namespace);
+    let Some(cluster) = clusters.get_opt(&changed.spec.cluster_name).await? else { return Ok(Vec::new()) };
+    let intent = desired::new_set(changed, "plan", 0, &desired::new_revision(None, &[]));
+    match serde_json::from_value::<MachineSet>(intent) {
+        Ok(set) => checks::check(context, &set, &cluster).await,
+        Err(_) => Ok(Vec::new()),
+    }
+}
+
 /// Adds a forecast to a plan. If not even one surplus Machine can ever fit, the plan is made again, for a project without
 /// room. Pure.
 fn foreseen(plan: Plan, forecast: Forecast, again: impl FnOnce(Option<String>) -> Plan) -> Plan {
@@ -83,12 +102,15 @@ fn planned(
         .iter()
         .map(|missing| format!("{} {} does not exist. {}", missing.kind, missing.name, missing.remedy()));
     let hold = hold::hold(changed, &observed, now).map(|hold| hold.message);
+    let is_paused =
+        changed.spec.paused == Some(true) && !hold::differences(changed, &observed, now).is_empty();
+    let pause = is_paused.then(|| "spec.paused is true, so that no Machine is replaced".to_owned());
     // As the last pass found it: the forecast knows limits alone.
     let short = quota::reported(stored).filter(|_| decide::is_surge_optional(changed)).map(str::to_owned);
     let quota = short.clone().into_iter().chain(quota::waiting(&observed));
     let unusable = observed.unusable.iter().cloned();
     let drains = blocked_drains(&observed.machines);
-    let obstacles = held.into_iter().chain(missing).chain(unusable).chain(hold).chain(quota);
+    let obstacles = held.into_iter().chain(missing).chain(unusable).chain(pause).chain(hold).chain(quota);
     let obstacles = obstacles.chain(drains).collect();
     let foreseen = observed.shortage.take();
     observed.shortage = short.or(foreseen);

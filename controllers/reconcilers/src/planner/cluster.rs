@@ -1,31 +1,34 @@
 //! Plan of a change of a Cluster.
 
-use apiserver_types::{Cluster, KubeadmControlPlane, MachineDeployment};
+use std::time::Duration;
+
+use apiserver_types::{Cluster, ContractVersionedObjectReference, KubeadmControlPlane, MachineDeployment};
 use controllers_runtime::ControllerContext;
 use kube::api::ListParams;
 use kube::{Api, Resource, ResourceExt};
 use serde_json::{Value, json};
 
 use super::cluster_plan::{ClusterPlan, Rollout};
-use super::{PlanError, context, decoded};
+use super::{PlanError, context, decoded, of_names};
 use crate::cluster_topology::{self, Owner, Preview, Refusal};
 use crate::plan::{Effect, held_by};
 use crate::quota_forecast::Forecaster;
-use crate::{kubeadm_control_plane, machine_deployment};
+use crate::{kubeadm_control_plane, machine_deployment, templates};
 
 /// Kind of the control planes that have a plan.
-const CONTROL_PLANE: &str = "KubeadmControlPlane";
+pub(super) const CONTROL_PLANE: &str = "KubeadmControlPlane";
 
 /// Kind of the workers that have a plan.
-const WORKERS: &str = "MachineDeployment";
+pub(super) const WORKERS: &str = "MachineDeployment";
 
-/// Returns the plan for a changed Cluster.
+/// Returns the plan for a changed Cluster. `drained`: longest time of the reads for its drains.
 ///
 /// # Errors
 /// The change cannot be made, or the objects around the Cluster cannot be read.
 pub(super) async fn plan(
     context: &ControllerContext,
     forecaster: &Forecaster,
+    drained: Duration,
     cluster: Cluster,
 ) -> Result<Value, PlanError> {
     let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
@@ -35,9 +38,12 @@ pub(super) async fn plan(
     };
     let mut obstacles = held_by(&cluster, &name, Some(&cluster));
     obstacles.extend(preview.obstacles.iter().cloned());
-    let planned = json!(preview.cluster);
-    let templates: Vec<Value> = preview.templates.iter().map(metadata).collect();
-    let context = context::with_objects(context, templates.iter().chain([&planned]));
+    let templates: Vec<Value> = preview.templates.iter().map(|it| seen(context, it)).collect();
+    // Its credentials are those of templates without any.
+    let infrastructure = preview.infrastructure.as_ref().filter(|made| is_stored(context, made));
+    let planned = json!(with_infrastructure(preview.cluster.clone(), infrastructure));
+    let objects = templates.iter().chain(infrastructure).chain([&planned]);
+    let context = context::with_objects(context, objects);
     let mut plan = ClusterPlan { rollouts: Vec::new(), obstacles, ..ClusterPlan::default() };
     if let Some(owner) = &preview.control_plane {
         match control_plane(&context, forecaster, owner).await? {
@@ -51,6 +57,7 @@ pub(super) async fn plan(
     for gone in &preview.deleted {
         plan.rollouts.push(deletion(&context, forecaster, gone).await?);
     }
+    plan.drains = of_names(&context, drained, &namespace, &plan.going()).await;
     let Preview { objects, versions, steps, .. } = preview;
     Ok(ClusterPlan { objects, versions, steps, ..plan }.object(&namespace, &name))
 }
@@ -98,11 +105,36 @@ async fn stored(context: &ControllerContext, cluster: &Cluster) -> Result<Previe
     Ok(preview)
 }
 
-/// Returns a template without its content: a plan compares names and revisions, and the content may have the form of
-/// another version than the stored one.
-fn metadata(template: &Value) -> Value {
+/// Returns a Cluster that refers to its new infrastructure, as the pass leaves it that makes the infrastructure.
+fn with_infrastructure(mut cluster: Cluster, infrastructure: Option<&Value>) -> Cluster {
+    if let Some(made) = infrastructure {
+        let text = |pointer: &str| made.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let group = text("/apiVersion").split_once('/').map(|(group, _)| group).unwrap_or_default();
+        cluster.spec.infrastructure_ref = Some(ContractVersionedObjectReference {
+            api_group: group.to_owned(),
+            kind: text("/kind").to_owned(),
+            name: text("/metadata/name").to_owned(),
+        });
+    }
+    cluster
+}
+
+/// Returns a template as a plan reads it. One in another version than the stored one has no content, which may have another
+/// form: names and revisions are the same in all versions.
+fn seen(context: &ControllerContext, template: &Value) -> Value {
+    if is_stored(context, template) {
+        return template.clone();
+    }
     let field = |name: &str| template.get(name).cloned().unwrap_or_default();
     json!({"apiVersion": field("apiVersion"), "kind": field("kind"), "metadata": field("metadata")})
+}
+
+/// Reports whether an object is in the version in which its kind is read.
+fn is_stored(context: &ControllerContext, object: &Value) -> bool {
+    let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
+    let version = text("apiVersion");
+    let group = version.split_once('/').map(|(group, _)| group).unwrap_or_default();
+    templates::resource(context, group, text("kind")).is_some_and(|it| it.api_version == version)
 }
 
 /// Returns the plan of a control plane, or why it has none.
@@ -160,4 +192,38 @@ async fn deletion(
         machine.reasons = vec!["The worker group leaves the topology".to_owned()];
     }
     Ok(Rollout { kind: WORKERS, name: gone.name_any(), plan })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use controllers_runtime::ServedKind;
+    use http::{Request, Response};
+    use kube::Client;
+    use kube::api::ApiResource;
+    use kube::client::Body;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_new_template_has_its_content_in_the_stored_version_alone() {
+        let kind = ServedKind {
+            resource: ApiResource {
+                group: "g".to_owned(),
+                version: "v2".to_owned(),
+                api_version: "g/v2".to_owned(),
+                kind: "Template".to_owned(),
+                plural: "templates".to_owned(),
+            },
+            namespaced: true,
+            versions: vec!["v1".to_owned(), "v2".to_owned()],
+        };
+        let empty = |_: Request<Body>| async { Ok::<_, kube::Error>(Response::new(Body::empty())) };
+        let context = context::context(Client::new(tower::service_fn(empty), "default"), Arc::from([kind]));
+        let template = |version: &str| json!({"apiVersion": format!("g/{version}"), "kind": "Template", "metadata": {"name": "t"}, "spec": {"a": 1}});
+        assert_eq!(seen(&context, &template("v2")), template("v2"));
+        let bare = json!({"apiVersion": "g/v1", "kind": "Template", "metadata": {"name": "t"}});
+        assert_eq!(seen(&context, &template("v1")), bare);
+    }
 }

@@ -1,5 +1,7 @@
 //! Plan of a Cluster: the objects that change, the order of an upgrade, and the plans of all that own Machines. Pure.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use crate::cluster_topology::{ObjectEffect, PreviewedObject, VersionStep};
@@ -23,9 +25,16 @@ pub(super) struct ClusterPlan {
     /// The control plane first.
     pub rollouts: Vec<Rollout>,
     pub obstacles: Vec<String>,
+    /// Sentences about the drains of the Machines that go.
+    pub drains: Vec<String>,
 }
 
 impl ClusterPlan {
+    /// Returns the names of the Machines that go.
+    pub(super) fn going(&self) -> BTreeSet<String> {
+        self.rollouts.iter().flat_map(|it| it.plan.going()).collect()
+    }
+
     /// Returns the object to send.
     pub(super) fn object(&self, namespace: &str, name: &str) -> Value {
         let objects = self.objects.iter().map(|object| {
@@ -44,7 +53,7 @@ impl ClusterPlan {
             "upgrade": {"controlPlane": self.versions.0, "workers": self.versions.1},
             "steps": steps.collect::<Vec<_>>(),
             "rollouts": self.rollouts.iter().map(rollout).collect::<Vec<_>>(),
-            "obstacles": self.obstacles,
+            "obstacles": self.obstacles, "drains": self.drains,
         })
     }
 }
@@ -96,6 +105,7 @@ mod tests {
                 rollout("MachineDeployment", Effect::Keep),
             ],
             obstacles: vec!["held".to_owned()],
+            drains: vec!["a budget".to_owned()],
         };
         let object = plan.object("ns", "c");
         let numbers = json!({"keep": 1, "inPlace": 0, "replace": 1, "create": 0, "delete": 0});
@@ -107,5 +117,7 @@ mod tests {
         assert_eq!(object["upgrade"], json!({"controlPlane": ["v1.32.0"], "workers": []}));
         assert_eq!(object["rollouts"][0]["machines"][0]["effect"], "Replace");
         assert_eq!(object["obstacles"], json!(["held"]));
+        assert_eq!((&object["drains"], object["rollouts"][0].get("drains")), (&json!(["a budget"]), None));
+        assert_eq!(plan.going(), BTreeSet::from(["m".to_owned()]));
     }
 }

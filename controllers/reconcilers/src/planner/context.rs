@@ -1,4 +1,5 @@
-//! Context of a plan: it reads, and writes nothing. It connects to clouds that refuse changes, or to none.
+//! Context of a plan: it reads, and writes nothing. It connects to clouds that refuse changes and to workload clusters, or
+//! to none.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,8 +27,8 @@ const NO_CONNECTION: &str = "this process makes no such connection for a plan";
 
 /// Returns the context of a plan. `client` has the identity [`IDENTITY`], and `kinds` are all that the API serves.
 ///
-/// Writes are refused unless they are dry runs. So are connections to workload clusters. Without [`with_clouds`], so are
-/// connections to clouds, and reads of Secrets, which may be those of a host cluster.
+/// Writes are refused unless they are dry runs. Without [`with_clouds`], so are connections to clouds, and reads of Secrets,
+/// which may be those of a host cluster. Without [`with_workloads`], so are connections to workload clusters.
 pub fn context(client: Client, kinds: Arc<[ServedKind]>) -> ControllerContext {
     let client = without_writes(client);
     ControllerContext {
@@ -55,6 +56,16 @@ pub fn with_clouds(
 ) -> ControllerContext {
     let servers = Arc::clone(&context.servers);
     ControllerContext { connector: Arc::new(ReadingConnector { connector, servers }), secrets, ..context }
+}
+
+/// Returns the same context with the workload clusters of this connector, for the budgets that drains meet. Their
+/// kubeconfigs are in the Secrets of the context. No connection outlives the plan.
+#[must_use]
+pub fn with_workloads(
+    context: ControllerContext,
+    connector: Arc<dyn WorkloadConnector>,
+) -> ControllerContext {
+    ControllerContext { workloads: Arc::new(WorkloadClusters::new(connector)), ..context }
 }
 
 /// Returns a context in which these objects exist, whatever is stored. Reads of a single object see them, lists do not.
@@ -210,7 +221,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_plan_connects_to_no_cloud_by_itself_and_to_no_workload_cluster() {
+    async fn a_plan_connects_to_no_cloud_and_to_no_workload_cluster_by_itself() {
         let credentials = Credentials {
             clouds_yaml: String::new(),
             cloud_name: "prod".to_owned(),

@@ -1,6 +1,7 @@
 //! Plan of a changed template: the rollouts of all owners of Machines that use it.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use apiserver_types::{ContractVersionedObjectReference, KubeadmControlPlane, MachineDeployment};
 use controllers_runtime::ControllerContext;
@@ -11,18 +12,20 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::cluster_plan::ClusterPlan;
-use super::{PlanError, cluster, context};
+use super::{PlanError, cluster, context, of_names};
 use crate::cluster_topology::Owner;
 use crate::quota_forecast::Forecaster;
 use crate::templates;
 
-/// Returns the plans of all owners of Machines that refer to a changed template.
+/// Returns the plans of all owners of Machines that refer to a changed template. `drained`: longest time of the reads for
+/// their drains.
 ///
 /// # Errors
 /// The objects around it cannot be read.
 pub(super) async fn plan(
     context: &ControllerContext,
     forecaster: &Forecaster,
+    drained: Duration,
     template: &Value,
 ) -> Result<Value, PlanError> {
     let text = |pointer: &str| template.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
@@ -46,6 +49,7 @@ pub(super) async fn plan(
         let owner = Owner::unchanged(json!(deployment));
         plan.rollouts.push(cluster::deployment(&context, forecaster, &owner).await?);
     }
+    plan.drains = of_names(&context, drained, namespace, &plan.going()).await;
     Ok(plan.object(namespace, name))
 }
 

@@ -1,10 +1,10 @@
-//! Disruption budgets that will never allow an eviction, as their spec and their workload are.
+//! Disruption budgets that allow no eviction now, or will never allow one as their spec and their workload are.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec};
+use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::{Api, Client, ResourceExt};
@@ -31,7 +31,7 @@ const MOST: usize = 5;
 const READS: Duration = Duration::from_secs(5);
 
 /// Namespace and name of a budget.
-type Key = (String, String);
+pub(super) type Key = (String, String);
 
 /// Adds to refused evictions the sentences about the budgets that will never allow them. Reads only the budgets that the
 /// API server has named. One that cannot be read adds nothing.
@@ -61,7 +61,7 @@ pub(super) async fn explain(client: &Client, evicted: &mut [(String, Evicted)], 
 }
 
 /// Returns the budgets that refused an eviction, in the order of the refusal.
-fn refusing(pod: &str, result: &Evicted) -> Option<Vec<Key>> {
+pub(super) fn refusing(pod: &str, result: &Evicted) -> Option<Vec<Key>> {
     let Evicted::Failed(reason) = result else { return None };
     let (namespace, _) = pod.split_once('/')?;
     let causes = reason.strip_prefix(BUDGET)?.split(SUBJECT).skip(1);
@@ -76,24 +76,62 @@ fn is_name(name: &str) -> bool {
         && name.bytes().all(|byte| is_letter(byte) || matches!(byte, b'-' | b'.'))
 }
 
+/// Returns why a budget allows no eviction now, and what to do; `None` if it allows one. Pure.
+pub(super) fn refusal(budget: &PodDisruptionBudget, now: Timestamp) -> Option<String> {
+    let never = sentence(budget, now);
+    if never.is_some() {
+        return never;
+    }
+    let name = full_name(budget);
+    // The API server refuses until the numbers are those of the present spec.
+    let Some(status) = budget.status.as_ref().filter(|it| is_current(budget, it)) else {
+        return Some(format!(
+            "PodDisruptionBudget {name} refuses evictions now, because its status is not that of its spec yet. Repeat the \
+             request, and look whether the kube-controller-manager runs if that does not help"
+        ));
+    };
+    if status.disruptions_allowed > 0 {
+        return None;
+    }
+    let remedy = match budget.spec.as_ref().filter(|_| needs_all(status)) {
+        Some(spec) => format!("{}, or delete the budget", remedy(spec)),
+        None => "Wait until more of its Pods are healthy, or scale up its workload".to_owned(),
+    };
+    let (needed, healthy) = (status.desired_healthy, status.current_healthy);
+    Some(format!(
+        "PodDisruptionBudget {name} refuses evictions now: it needs {needed} healthy Pods, and has {healthy}. {remedy}"
+    ))
+}
+
 /// Returns the sentence about a budget that needs all its Pods, and has allowed no disruption for some time. Pure.
 fn sentence(budget: &PodDisruptionBudget, now: Timestamp) -> Option<String> {
     let (spec, status) = (budget.spec.as_ref()?, budget.status.as_ref()?);
-    // The numbers of an earlier spec say nothing.
-    let is_current = status.observed_generation == budget.metadata.generation;
-    let (needed, expected) = (status.desired_healthy, status.expected_pods);
-    let needs_all = status.disruptions_allowed == 0 && expected > 0 && needed >= expected;
     let refuses = |it: &&Condition| it.type_ == "DisruptionAllowed" && it.status == "False";
     let since = status.conditions.as_ref()?.iter().find(refuses)?.last_transition_time.0;
     let lasts = now.duration_since(since) >= LASTING;
-    (is_current && needs_all && lasts).then(|| {
-        let name = format!("{}/{}", budget.namespace().unwrap_or_default(), budget.name_any());
-        let remedy = remedy(spec);
+    (is_current(budget, status) && needs_all(status) && lasts).then(|| {
+        let (name, remedy) = (full_name(budget), remedy(spec));
+        let (needed, expected) = (status.desired_healthy, status.expected_pods);
         format!(
             "PodDisruptionBudget {name} {NEVER}: it needs {needed} healthy Pods, and its workload has {expected}. \
              {remedy}, or delete the budget"
         )
     })
+}
+
+/// Reports whether a status is that of the present spec. The numbers of an earlier one say nothing.
+fn is_current(budget: &PodDisruptionBudget, status: &PodDisruptionBudgetStatus) -> bool {
+    status.observed_generation == budget.metadata.generation
+}
+
+/// Reports whether a budget allows no disruption even if all its Pods are healthy.
+fn needs_all(status: &PodDisruptionBudgetStatus) -> bool {
+    let (needed, expected) = (status.desired_healthy, status.expected_pods);
+    status.disruptions_allowed == 0 && expected > 0 && needed >= expected
+}
+
+fn full_name(budget: &PodDisruptionBudget) -> String {
+    format!("{}/{}", budget.namespace().unwrap_or_default(), budget.name_any())
 }
 
 /// Returns the change after which a budget allows an eviction.
@@ -167,6 +205,26 @@ mod tests {
             changed["status"][field] = value;
             assert_eq!(sentence(&serde_json::from_value(changed).unwrap(), at(NOW)), None, "{case}");
         }
+    }
+
+    #[test]
+    fn a_budget_that_allows_nothing_now_has_its_reason_and_a_remedy() {
+        let never = budget(&json!({"minAvailable": 2}), NOW - 300);
+        assert_eq!(refusal(&never, at(NOW)), sentence(&never, at(NOW)));
+        let now = "PodDisruptionBudget web/all refuses evictions now: it needs 2 healthy Pods, and has 2. ";
+        let remedy = "Scale up its workload, lower spec.minAvailable of the budget, or delete the budget";
+        let recent = budget(&json!({"minAvailable": 2}), NOW - 299);
+        assert_eq!(refusal(&recent, at(NOW)), Some(format!("{now}{remedy}")));
+        let changed = |field: &str, value: Value| {
+            let mut changed = json!(budget(&json!({"minAvailable": 2}), 0));
+            changed["status"][field] = value;
+            refusal(&serde_json::from_value(changed).unwrap(), at(NOW))
+        };
+        let waits = format!("{now}Wait until more of its Pods are healthy, or scale up its workload");
+        assert_eq!(changed("expectedPods", json!(3)), Some(waits));
+        assert_eq!(changed("disruptionsAllowed", json!(1)), None);
+        let stale = changed("observedGeneration", json!(1)).unwrap();
+        assert!(stale.contains("its status is not that of its spec yet"), "{stale}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod out_of_service;
 mod pod_deletion;
 mod preview;
 mod progress;
+mod refusals;
 mod rules;
 mod selectors;
 mod verdict;
@@ -34,6 +35,7 @@ pub use out_of_service::{
 pub use pod_deletion::delete_pods;
 pub use preview::preview;
 pub use progress::{BUDGET, DrainProgress, DrainWaiting};
+pub use refusals::{RefusingBudgets, refusals};
 pub use rules::{Labels, matching_rules};
 pub use selectors::matches;
 pub use verdict::Verdict;

@@ -34,13 +34,22 @@ pub async fn preview(
     let pods = node::pods(client, node).await?;
     let mut verdicts = node::verdicts(client, &pods, rules, unreachable).await?;
     verdicts.sort_by_key(|(pod, _)| full_name(pod));
-    let evictable = verdicts.iter().filter(|(pod, verdict)| is_evicted(pod, *verdict));
-    let evictable: Vec<&Pod> = evictable.map(|(pod, _)| *pod).collect();
-    let mut checks = check_all(client, &evictable, unreachable).await;
+    let mut checks = checks(client, &verdicts, unreachable).await;
     budgets::explain(client, &mut checks, Timestamp::now()).await;
     let checks: BTreeMap<String, Evicted> = checks.into_iter().collect();
     let of = |(pod, verdict): (&Pod, Verdict)| treatment(pod, verdict, checks.get(&full_name(pod)));
     Ok(verdicts.into_iter().filter_map(of).collect())
+}
+
+/// Checks by dry runs the evictions that a drain would request. Pods that are not checked in time have no result.
+pub(super) async fn checks(
+    client: &Client,
+    verdicts: &[(&Pod, Verdict)],
+    unreachable: bool,
+) -> Vec<(String, Evicted)> {
+    let evictable = verdicts.iter().filter(|(pod, verdict)| is_evicted(pod, *verdict));
+    let evictable: Vec<&Pod> = evictable.map(|(pod, _)| *pod).collect();
+    check_all(client, &evictable, unreachable).await
 }
 
 fn is_evicted(pod: &Pod, verdict: Verdict) -> bool {

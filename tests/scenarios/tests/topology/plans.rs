@@ -174,6 +174,25 @@ async fn the_objects_of_a_plan_are_those_that_the_next_passes_write() {
 }
 
 #[tokio::test]
+async fn a_plan_compares_templates_that_are_made_with_the_quota() {
+    let testbed = Testbed::start("plan-quota", "v1.33.0").await;
+    testbed.change_class(class()).await;
+    assert!(testbed.world.cloud.set_quota("demo", "cores", 7));
+    // A rotated template, and those of a new Cluster.
+    for is_new in [true, false] {
+        let change = json!({"variables": flavor(&json!("m1.large"))});
+        let plan = testbed.plan(change).await;
+        let line = plan["rollouts"][1]["forecasts"][0].as_str().unwrap();
+        let start = "spec.replicas 1 with maxSurge 1 can never fit the quota: in project ";
+        assert!(line.starts_with(start), "{is_new}: {line}");
+        assert!(line.contains("2 of this size need 8 cores, which never fit into 7"), "{line}");
+        testbed.settle().await;
+        testbed.control_plane_is_done().await;
+        testbed.settle().await;
+    }
+}
+
+#[tokio::test]
 async fn the_plan_of_a_new_cluster_is_all_that_its_first_pass_makes() {
     let testbed = Testbed::start("first-plan", "v1.33.0").await;
     let plan = testbed.plan(json!({})).await;

@@ -26,6 +26,7 @@ pub(super) fn text(plan: &Value) -> String {
     }
     parts.extend(obstacles(plan));
     parts.extend(forecasts(plan));
+    parts.extend(drains(plan));
     parts.join("\n")
 }
 
@@ -83,6 +84,11 @@ fn obstacles(plan: &Value) -> Option<String> {
 /// Returns the sentences about quotas that a rollout will meet.
 fn forecasts(plan: &Value) -> Option<String> {
     table(["FORECASTS"], items(plan, "forecasts").map(|it| [word(it)]))
+}
+
+/// Returns the sentences about disruption budgets that refuse the drains of Machines that go.
+pub(in crate::commands) fn drains(plan: &Value) -> Option<String> {
+    table(["DRAINS"], items(plan, "drains").map(|it| [word(it)]))
 }
 
 pub(in crate::commands) fn items<'a>(plan: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
@@ -172,6 +178,8 @@ Cluster spec.paused is set to true
         assert_eq!(text(&plan), expected);
         let mut foreseen = plan;
         foreseen["forecasts"] = json!(["it never fits"]);
-        assert_eq!(text(&foreseen), format!("{expected}\nFORECASTS\nit never fits\n"));
+        foreseen["drains"] = json!(["a budget refuses it"]);
+        let tables = "FORECASTS\nit never fits\n\nDRAINS\na budget refuses it\n";
+        assert_eq!(text(&foreseen), format!("{expected}\n{tables}"));
     }
 }

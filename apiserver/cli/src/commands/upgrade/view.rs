@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::commands::plan::view::{items, list, named, table, word};
+use crate::commands::plan::view::{drains, items, list, named, table, word};
 
 /// Parts of a Cluster, with their fields in the plan.
 const PARTS: [(&str, &str); 2] = [("control plane", "controlPlane"), ("workers", "workers")];
@@ -20,6 +20,7 @@ pub(super) fn text(plan: &Value, is_cancelled: bool) -> String {
     parts.extend(steps(plan));
     parts.extend(obstacles);
     parts.extend(table(["NOTES"], items(plan, "notes").map(|it| [word(it)])));
+    parts.extend(drains(plan));
     parts.join("\n")
 }
 
@@ -91,9 +92,12 @@ OBSTACLES
 MachineDeployment md is upgrading. Other steps wait for it
 ";
         assert_eq!(text(&plan("v1.35.0", false), false), expected);
-        let dry = text(&plan("v1.35.0", true), false);
+        let mut dry = plan("v1.35.0", true);
+        dry["drains"] = json!(["a budget refuses it"]);
+        let dry = text(&dry, false);
         let first = "Cluster team/prod would be upgraded to v1.35.0. Nothing was changed.";
         assert_eq!(dry.lines().next(), Some(first));
+        assert!(dry.ends_with("\nDRAINS\na budget refuses it\n"), "{dry}");
     }
 
     #[test]

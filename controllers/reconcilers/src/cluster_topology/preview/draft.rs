@@ -70,7 +70,9 @@ impl<'a> Draft<'a> {
     pub(super) async fn preview(mut self) -> Result<Preview, Refusal> {
         let turns = Turns::of(self.order, self.cluster);
         let first = Box::pin(self.desired(0)).await?;
-        self.object(&first.infrastructure, self.current.infrastructure.as_ref()).await?;
+        let known = self.current.infrastructure.as_ref();
+        let infrastructure = self.object(&first.infrastructure, known).await?;
+        self.preview.infrastructure = known.is_none().then_some(infrastructure);
         self.check(first.control_plane_check.as_ref()).await?;
         let written = match turns.control_plane {
             Some(0) => Some(first.clone()),

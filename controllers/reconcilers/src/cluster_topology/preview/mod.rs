@@ -104,6 +104,8 @@ pub(crate) struct Preview {
     pub deleted: Vec<MachineDeployment>,
     /// Templates that would be made.
     pub templates: Vec<Value>,
+    /// Infrastructure of the Cluster, if it would be made.
+    pub infrastructure: Option<Value>,
     /// The Cluster, as the pass that writes the control plane leaves it.
     pub cluster: Cluster,
     /// Reasons for which a part, or all, waits.
