@@ -68,6 +68,26 @@ async fn leadership_moves_and_members_leave_down_to_the_last_one() {
     assert!(error.contains("\"n0\" is the last one"), "{error}");
 }
 
+/// The control plane relies on it: a learner that never starts keeps other members from joining.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_single_voter_accepts_one_learner_at_a_time() {
+    let authority = Authority::new();
+    let members = Members::start(&authority, &["n0"]);
+    let server = Forwarder::start(members.ports()).await;
+    let client = KubeconfigConnector::default().client(&server.kubeconfig()).await.unwrap();
+    let etcd = EtcdAccess::new(client, nodes(&["n0"]), &authority.client_credentials()).unwrap();
+    until("one member", || etcd.members(), |list| list.len() == 1 && !list[0].name.is_empty()).await;
+    let (slot, late) = ("https://slot.example.invalid:2380", "https://10.0.0.9:2380");
+    until("added", || etcd.add_learner(slot), |()| true).await;
+    let list = etcd.members().await.unwrap();
+    let learner = list.iter().find(|member| member.is_learner).unwrap();
+    assert_eq!((list.len(), learner.name.as_str(), &learner.peer_urls[..]), (2, "", &[slot.to_owned()][..]));
+    let error = etcd.add_learner(late).await.unwrap_err().to_string();
+    assert!(error.contains("too many learner members"), "{error}");
+    etcd.remove_member(learner.id).await.unwrap();
+    etcd.add_learner(late).await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn errors_name_every_node_and_what_it_answered() {
     let authority = Authority::new();

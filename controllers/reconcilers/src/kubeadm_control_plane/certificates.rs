@@ -67,7 +67,7 @@ impl Certificates {
 }
 
 /// Returns kubeadm's settings of the whole cluster.
-fn configuration(control_plane: &KubeadmControlPlane) -> Option<&ClusterConfiguration> {
+pub(super) fn configuration(control_plane: &KubeadmControlPlane) -> Option<&ClusterConfiguration> {
     control_plane.spec.kubeadm_config_spec.as_ref()?.cluster_configuration.as_ref()
 }
 

@@ -15,6 +15,7 @@ use super::act::Actor;
 use super::etcd;
 use super::etcd_projection::Member;
 use super::inspection::{Inspection, Workload};
+use super::learner_slot;
 use super::observe::Observed;
 use super::outdated::timestamp;
 use super::replica::{Replica, initialized, managed_etcd};
@@ -77,7 +78,7 @@ pub(super) async fn inspect(actor: &Actor<'_>, control_plane: &KubeadmControlPla
     observed.workload = Workload::Reached(Inspection { nodes, pods, members });
 }
 
-/// Connects to etcd, and returns its members.
+/// Connects to etcd, and returns its members. The learner that takes the slot is none of them.
 async fn members(
     actor: &Actor<'_>,
     client: Client,
@@ -87,7 +88,10 @@ async fn members(
     let etcd = etcd::connect(actor.etcd, actor.credentials, client, control_plane, observed).await?;
     let members = etcd::members(etcd.as_ref()).await;
     observed.etcd = Some(etcd);
-    members
+    let (slot, members): (Vec<Member>, Vec<Member>) =
+        members?.into_iter().partition(learner_slot::is_taken_by);
+    observed.slot = slot.first().map(|it| it.id);
+    Ok(members)
 }
 
 /// Reports whether the only Machine is about to go, so that what it says of the cluster does not last.

@@ -19,7 +19,7 @@ use super::remediation_record::Record;
 use super::replica::{Replica, desired_replicas, managed_etcd, surge};
 use super::surplus::{self, Surplus};
 use super::workload_settings::{self, Settings};
-use super::{FINALIZER, balancer, in_place, join_stage, placement};
+use super::{FINALIZER, balancer, in_place, join_stage, learner_slot, placement};
 use crate::rollout_gate::{self, Hold, InPlace};
 
 /// Interval of a control plane that waits for nothing; watches report all changes sooner.
@@ -65,6 +65,8 @@ pub(super) enum Step {
     WaitForConnection(String),
     /// Remove a member of etcd that has no Machine.
     RemoveMember(Surplus),
+    /// Remove the learner with this id, which took the slot in etcd while a Machine went.
+    FreeSlot(u64),
     /// Care for etcd while a Machine is being deleted.
     Depart(Departure),
     /// Replace a Machine that a health check found unhealthy.
@@ -166,6 +168,7 @@ pub(super) fn remediation(control_plane: &KubeadmControlPlane, observed: &Observ
         | Step::WaitForCertificates(_)
         | Step::WaitForConnection(_)
         | Step::RemoveMember(_)
+        | Step::FreeSlot(_)
         | Step::Depart(_)
         | Step::Update(_) => Remediation::default(),
         next => remediation::plan(control_plane, observed, &next),
@@ -182,17 +185,24 @@ fn etcd(control_plane: &KubeadmControlPlane, observed: &Observed) -> Option<Step
         _ => (unknown, Err("the workload cluster is not inspected")),
     };
     let managed_etcd = managed_etcd(control_plane);
+    let endpoint_holder = observed.endpoint_holder.as_deref();
+    // The Machines may be newer than the observation, because settings were applied to them.
+    let leaving = hook::first_leaving(&observed.replicas).filter(|_| !observed.has_floating_ip);
+    let balancer = leaving.and_then(|leaving| balancer::obstacle(leaving, observed.now));
+    let (balancer, has_slot) = (balancer.as_deref(), observed.slot.is_some());
+    let known = Known { nodes, members, managed_etcd, endpoint_holder, balancer, has_slot };
+    let departure = hook::departure(&control_plane.spec.version, &observed.replicas, known);
+    let is_released = matches!(departure, Some(Departure::Release(_)));
+    let is_unused = !is_released && !learner_slot::is_in_use(&observed.replicas);
+    if let Some(slot) = observed.slot.filter(|_| is_unused) {
+        return Some(Step::FreeSlot(slot));
+    }
     if let Some(view) = observed.of_etcd().filter(|_| managed_etcd)
         && let Some(surplus) = surplus::find(view)
     {
         return Some(Step::RemoveMember(surplus));
     }
-    let endpoint_holder = observed.endpoint_holder.as_deref();
-    // The Machines may be newer than the observation, because settings were applied to them.
-    let leaving = hook::first_leaving(&observed.replicas).filter(|_| !observed.has_floating_ip);
-    let balancer = leaving.and_then(|leaving| balancer::obstacle(leaving, observed.now));
-    let known = Known { nodes, members, managed_etcd, endpoint_holder, balancer: balancer.as_deref() };
-    hook::departure(&control_plane.spec.version, &observed.replicas, known).map(Step::Depart)
+    departure.map(Step::Depart)
 }
 
 /// Returns the step that replaces outdated Machines, one at a time.
@@ -275,7 +285,9 @@ pub(super) fn domains(observed: &Observed) -> &[FailureDomain] {
 fn grow(control_plane: &KubeadmControlPlane, observed: &Observed) -> Step {
     if observed.template.is_none() {
         let reference = &control_plane.spec.machine_template.spec.infrastructure_ref;
-        let reasons = vec![format!("{} {} does not exist", reference.kind, reference.name)];
+        let (kind, name) = (&reference.kind, &reference.name);
+        let remedy = format!("Create {kind} {name}, or correct spec.machineTemplate.spec.infrastructureRef");
+        let reasons = vec![format!("{kind} {name} does not exist. {remedy}")];
         return Step::Block(Blocked { reasons, interval: MISSING, is_unhealthy: false, is_up: true });
     }
     if let Some(blocked) = preflight::check(control_plane, observed, Operation::ScaleUp) {
@@ -303,8 +315,8 @@ pub(super) fn interval(step: &Step, healthy: bool) -> Option<Duration> {
         Step::Pause | Step::Ignore | Step::Release => None,
         Step::AddFinalizer | Step::Adopt | Step::DeleteUnfinished | Step::RemoveMember(_) => Some(SOON),
         Step::Create(..) | Step::Delete(_) | Step::Update(_) => Some(SOON),
-        Step::Remediate(_) | Step::Prepare(_) => Some(SOON),
-        Step::Depart(Departure::Release(_) | Departure::Leave { .. }) => Some(SOON),
+        Step::Remediate(_) | Step::Prepare(_) | Step::FreeSlot(_) => Some(SOON),
+        Step::Depart(Departure::TakeSlot(_) | Departure::Release(_) | Departure::Leave { .. }) => Some(SOON),
         Step::Depart(Departure::Wait(_) | Departure::WaitForQuorum(_))
         | Step::WaitForOthers(_)
         | Step::DeleteMachines => Some(preflight::DELETING),

@@ -1,14 +1,16 @@
 //! Tests of the decisions on a control plane, by the sections of the specification.
 
-use apiserver_types::ConditionStatus;
+use apiserver_types::{Condition, ConditionStatus, set_condition};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
 use super::super::etcd_projection::Member;
 use super::super::inspection::Inspection;
 use super::super::observe::Unfinished;
+use super::super::replica::HOOK;
 use super::super::replica::examples::{addressed, going, healthy, outdated, replica, set, within};
 use super::*;
+use crate::pre_terminate;
 
 /// Returns a control plane with the finalizer.
 fn control_plane(replicas: i32) -> KubeadmControlPlane {
@@ -151,6 +153,43 @@ fn d1_a_surplus_member_goes_before_a_leaving_machine_and_that_before_a_new_one()
     assert!(!matches!(removed, Step::RemoveMember(_)), "an external etcd is never changed: {removed:?}");
 }
 
+/// Returns a Machine that is being deleted and whose hook holds it, after the drain.
+fn drained(name: &str, second: i64) -> Replica {
+    let mut replica = going(healthy(name, second));
+    replica.machine.annotations_mut().insert(HOOK.to_owned(), String::new());
+    let (reason, time) = (pre_terminate::REASON, Default::default());
+    let deleting = Condition::new("Deleting", ConditionStatus::True, reason, "", time);
+    let status = replica.machine.status.get_or_insert_default();
+    set_condition(status.conditions.get_or_insert_default(), deleting);
+    replica
+}
+
+#[test]
+fn d7_the_slot_for_a_learner_is_freed_once_no_machine_could_join_that_goes() {
+    let mut around = observed(vec![healthy("a", 1)]);
+    around.slot = Some(7);
+    assert_eq!(next_step(&control_plane(3), &around), Step::FreeSlot(7), "before a Machine is made");
+    assert_eq!(remediation(&control_plane(3), &around), Remediation::default());
+    around.replicas.push(going(healthy("b", 2)));
+    let waits = next_step(&control_plane(3), &around);
+    assert!(matches!(waits, Step::Depart(Departure::Wait(_))), "{waits:?}");
+    assert_eq!(remediation(&control_plane(3), &around), Remediation::default());
+    around.replicas[1] = drained("b", 2);
+    let released = Step::Depart(Departure::Release("b".to_owned()));
+    assert_eq!(next_step(&control_plane(3), &around), released, "it is for this Machine");
+}
+
+/// The only member waited until another Machine was healthy, and the slot kept that one from joining.
+#[test]
+fn d7_a_machine_that_waits_does_not_keep_the_slot() {
+    let mut around = observed(vec![drained("a", 1), replica("c", 2)]);
+    around.workload = reached(vec![member("a")]);
+    let waits = next_step(&control_plane(3), &around);
+    assert!(matches!(waits, Step::Depart(Departure::Wait(_))), "until c is healthy: {waits:?}");
+    around.slot = Some(7);
+    assert_eq!(next_step(&control_plane(3), &around), Step::FreeSlot(7));
+}
+
 #[test]
 fn d1_missing_certificates_block_a_new_machine_and_nothing_else() {
     let mut around = observed(vec![healthy("a", 1), healthy("b", 2), going(healthy("c", 3))]);
@@ -220,7 +259,8 @@ fn d1_a_missing_template_is_named_before_a_machine_is_made() {
     control_plane.spec.machine_template.spec.infrastructure_ref = serde_json::from_value(reference).unwrap();
     let around = Observed { template: None, ..observed(vec![healthy("a", 1)]) };
     let Step::Block(blocked) = next_step(&control_plane, &around) else { panic!("not blocked") };
-    assert_eq!(blocked.reasons, ["OpenStackMachineTemplate t does not exist"]);
+    let remedy = "Create OpenStackMachineTemplate t, or correct spec.machineTemplate.spec.infrastructureRef";
+    assert_eq!(blocked.reasons, [format!("OpenStackMachineTemplate t does not exist. {remedy}")]);
     assert_eq!((blocked.interval, blocked.is_unhealthy), (MISSING, false));
 }
 
@@ -365,6 +405,8 @@ fn d1_timers_are_those_of_the_table() {
         (Step::Pause, None),
         (Step::Release, None),
         (Step::RemoveMember(Surplus { id: 1, name: String::new() }), Some(1)),
+        (Step::FreeSlot(1), Some(1)),
+        (Step::Depart(Departure::TakeSlot("a".to_owned())), Some(1)),
         (Step::Depart(waits()), Some(30)),
         (Step::Depart(Departure::WaitForQuorum(String::new())), Some(30)),
         (Step::Depart(Departure::Release("a".to_owned())), Some(1)),

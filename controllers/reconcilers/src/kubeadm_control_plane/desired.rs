@@ -13,6 +13,7 @@ use super::observe::CONTROL_PLANE_NAME_LABEL;
 use super::remediation_record::{self, FOR};
 use super::replica::{HOOK, NODE_LABELS, Replica, managed_etcd};
 use crate::CONTROL_PLANE_LABEL;
+use crate::in_place::without_marks;
 use crate::machine_names::Naming;
 use crate::{CLUSTER_NAME_LABEL, generated_names, ownership, templates};
 
@@ -45,10 +46,10 @@ pub(super) fn fixed_labels(control_plane: &KubeadmControlPlane, cluster: &str) -
     ])
 }
 
-/// Returns the annotations of the template.
+/// Returns the annotations of the template, without marks of updates in place.
 pub(super) fn annotations(control_plane: &KubeadmControlPlane) -> BTreeMap<String, String> {
     let template = control_plane.spec.machine_template.metadata.as_ref();
-    template.and_then(|it| it.annotations.clone()).unwrap_or_default()
+    without_marks(template.and_then(|it| it.annotations.clone()).unwrap_or_default())
 }
 
 /// Returns the KubeadmConfig of a new Machine.

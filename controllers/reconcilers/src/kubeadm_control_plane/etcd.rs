@@ -17,6 +17,7 @@ use kube::{Client, ResourceExt};
 
 use super::certificates;
 use super::etcd_projection::Member;
+use super::learner_slot;
 use super::observe::Observed;
 use super::replica::Replica;
 
@@ -174,6 +175,15 @@ fn successors<'a>(replicas: &'a [Replica], leaving: &str) -> Vec<&'a str> {
         (lacks("EtcdMemberHealthy"), lacks("HealthCheckSucceeded"), lacks("UpToDate"), newest)
     });
     candidates.into_iter().filter_map(Replica::node).collect()
+}
+
+/// Takes the slot for a learner.
+///
+/// # Errors
+/// The call failed, or another learner has the slot.
+pub(super) async fn take_slot(observed: &Observed) -> Result<(), ReconcileError> {
+    let etcd = observed.etcd.as_deref().ok_or_else(not_connected)?;
+    etcd.add_learner(learner_slot::URL).await.map_err(|error| unreachable(&error))
 }
 
 /// Removes a member. One that is gone already is no error.

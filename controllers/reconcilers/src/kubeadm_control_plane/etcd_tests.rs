@@ -15,6 +15,8 @@ struct Fake {
     /// Members that do not take over.
     refuse: Vec<u64>,
     asked: Mutex<Vec<u64>>,
+    /// URLs of learners that were added.
+    added: Mutex<Vec<String>>,
 }
 
 fn failed(what: &str) -> WorkloadError {
@@ -44,6 +46,11 @@ impl Etcd for Fake {
     async fn move_leader(&self, to: u64) -> Result<(), WorkloadError> {
         self.asked.lock().unwrap().push(to);
         if self.refuse.contains(&to) { Err(failed("refused")) } else { Ok(()) }
+    }
+
+    async fn add_learner(&self, peer_url: &str) -> Result<(), WorkloadError> {
+        self.added.lock().unwrap().push(peer_url.to_owned());
+        if self.learner { Err(failed("too many learner members in cluster")) } else { Ok(()) }
     }
 
     async fn remove_member(&self, _: u64) -> Result<(), WorkloadError> {
@@ -111,6 +118,21 @@ async fn d7_an_unknown_leader_or_no_successor_is_an_error_so_that_the_machine_st
     assert_eq!(asked, [3, 2]);
     let alone = forward_leadership(&Observed::default(), "a").await.unwrap_err().to_string();
     assert!(alone.contains("there is no connection to etcd"), "{alone}");
+}
+
+#[tokio::test]
+async fn d7_the_slot_is_taken_by_a_learner_at_an_address_that_no_server_has() {
+    for (learner, expected) in [(false, Ok(())), (true, Err("too many learner members"))] {
+        let fake = Arc::new(Fake { learner, ..Fake::default() });
+        let etcd: Arc<dyn Etcd> = fake.clone();
+        let observed = Observed { etcd: Some(etcd), ..Observed::default() };
+        match (take_slot(&observed).await, expected) {
+            (Ok(()), Ok(())) => {}
+            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
+            (result, _) => panic!("{result:?}"),
+        }
+        assert_eq!(*fake.added.lock().unwrap(), ["https://learner-slot.capstan.invalid:2380"]);
+    }
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use kube::ResourceExt;
 
 use super::etcd_members::{may_be_needed, member_of};
 use super::etcd_projection::{self, Change, Member};
+use super::learner_slot;
 use super::replica::{HOOK, Replica};
 use crate::{machine_versions, pre_terminate};
 
@@ -24,6 +25,8 @@ pub(super) enum Departure {
     WaitForBalancer(String),
     /// Wait until etcd can spare the member of the Machine, for this reason.
     WaitForQuorum(String),
+    /// Take the slot for a learner in etcd, so that this Machine, which has no member, does not join any more.
+    TakeSlot(String),
     /// Remove the annotation of this Machine: nothing is left to do for etcd.
     Release(String),
     /// Hand over the leadership if this Machine has it, remove its member, then the annotation.
@@ -42,7 +45,7 @@ impl Departure {
     pub(super) fn reason(&self) -> Option<&str> {
         match self {
             Self::Wait(reason) | Self::WaitForBalancer(reason) | Self::WaitForQuorum(reason) => Some(reason),
-            Self::Release(_) | Self::Leave { .. } => None,
+            Self::TakeSlot(_) | Self::Release(_) | Self::Leave { .. } => None,
         }
     }
 }
@@ -60,6 +63,8 @@ pub(super) struct Known<'a> {
     pub endpoint_holder: Option<&'a str>,
     /// Reason why the first Machine waits for the load balancer of the API.
     pub balancer: Option<&'a str>,
+    /// Our learner takes the slot in etcd.
+    pub has_slot: bool,
 }
 
 /// Returns the Machine that leaves first: the one that was deleted first, and then the one with the first name.
@@ -136,7 +141,11 @@ fn release(leaving: &Replica, replicas: &[Replica], known: Known<'_>) -> Departu
         Ok(members) => members,
         Err(error) => return wait(format!("The members of etcd cannot be listed: {error}")),
     };
-    let Some(member) = member_of(leaving, replicas, nodes, members) else { return Departure::Release(name) };
+    let Some(member) = member_of(leaving, replicas, nodes, members) else {
+        // The members were read after the slot was taken, so kubeadm has added none, and adds none later.
+        let is_safe = known.has_slot || !learner_slot::is_needed(leaving, members);
+        return if is_safe { Departure::Release(name) } else { Departure::TakeSlot(name) };
+    };
     let after = etcd_projection::project(members, replicas, Change::Leave(&member.name));
     if may_be_needed(member, leaving, nodes) && !after.is_safe() {
         let reason = "stays, because etcd would lose its quorum without it";
@@ -167,7 +176,14 @@ mod tests {
     }
 
     fn known() -> Known<'static> {
-        Known { nodes: Ok(&[]), members: Ok(&[]), managed_etcd: true, endpoint_holder: None, balancer: None }
+        Known {
+            nodes: Ok(&[]),
+            members: Ok(&[]),
+            managed_etcd: true,
+            endpoint_holder: None,
+            balancer: None,
+            has_slot: false,
+        }
     }
 
     fn members(names: &[&str]) -> Vec<Member> {
@@ -227,6 +243,22 @@ mod tests {
             };
             assert_eq!(found, expected, "{case}");
         }
+    }
+
+    /// Such a Machine joined after the last look at etcd, and took the quorum of a single voter along.
+    #[test]
+    fn a_machine_that_may_become_the_second_voter_goes_once_the_slot_for_a_learner_is_taken() {
+        let (one, two) = (members(&["2"]), members(&["2", "3"]));
+        let replicas = [leaving("1"), healthy("2", 1), healthy("3", 1)];
+        let found = |members: &[Member], has_slot| {
+            departure("v1.33.0", &replicas, Known { members: Ok(members), has_slot, ..known() })
+        };
+        assert_eq!(found(&one, false), Some(Departure::TakeSlot("1".to_owned())));
+        assert_eq!(found(&one, true), Some(Departure::Release("1".to_owned())));
+        assert_eq!(found(&two, false), Some(Departure::Release("1".to_owned())), "one more costs no quorum");
+        let known = Known { members: Ok(&one), managed_etcd: false, ..known() };
+        let external = departure("v1.33.0", &replicas, known);
+        assert_eq!(external, Some(Departure::Release("1".to_owned())), "an external etcd is never changed");
     }
 
     #[test]

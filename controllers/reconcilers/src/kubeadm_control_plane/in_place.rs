@@ -34,7 +34,7 @@ pub(super) enum Verdict {
 }
 
 /// Returns the Machine whose update has begun, and was interrupted before the extension server could be called. A client may
-/// have marked several Machines: they are updated one after the other.
+/// have created several Machines with the mark: they are updated one after the other.
 pub(super) fn unfinished(observed: &Observed) -> Option<String> {
     let stay = || observed.replicas.iter().filter(|it| !it.is_deleting());
     if stay().any(|it| in_place::is_pending(&it.machine)) {

@@ -70,7 +70,9 @@ fn up_to_date(replica: &Replica, now: &Time) -> Condition {
         (ConditionStatus::False, "Updating", format!("* {text}"))
     } else if let Some(kubelet) = kubelet.filter(|kubelet| version.is_some_and(|version| version != *kubelet))
     {
-        let message = format!("* Version {kubelet}, {} required", version.unwrap_or_default());
+        // The image of the server has another version than the Machine. No rollout ends that.
+        let wanted = version.unwrap_or_default();
+        let message = format!("* Node.status.nodeInfo.kubeletVersion {kubelet}, {wanted} required");
         (ConditionStatus::False, "Updating", message)
     } else {
         (ConditionStatus::True, "UpToDate", String::new())
@@ -249,6 +251,17 @@ mod tests {
         updating.message = "In-place update failed: no disk".to_owned();
         let found = up_to_date(&replica, &Time::default());
         assert_eq!(found.message, "* In-place update failed: no disk");
+    }
+
+    #[test]
+    fn a_kubelet_of_another_version_is_no_other_version_of_the_machine() {
+        let mut replica = healthy("a", 1);
+        replica.machine.spec.version = Some("v1.34.1".to_owned());
+        let status = replica.machine.status.get_or_insert_default();
+        status.node_info.get_or_insert_default().kubelet_version = "v1.34.0".to_owned();
+        let found = up_to_date(&replica, &Time::default());
+        assert_eq!((found.status, found.reason.as_str()), (ConditionStatus::False, "Updating"));
+        assert_eq!(found.message, "* Node.status.nodeInfo.kubeletVersion v1.34.0, v1.34.1 required");
     }
 
     #[test]

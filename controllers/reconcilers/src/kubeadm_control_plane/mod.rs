@@ -16,7 +16,9 @@ mod conditions_of_machines;
 mod config;
 mod connection;
 mod core_dns;
+mod create;
 mod decide;
+mod delete;
 mod deprecated;
 mod desired;
 mod endpoint;
@@ -32,6 +34,7 @@ mod in_place;
 mod inspection;
 mod join_stage;
 mod kube_proxy;
+mod learner_slot;
 mod machine_conditions;
 mod machine_conditions_v1beta1;
 mod observe;
@@ -114,6 +117,8 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             verbs: PolicyRule::CHANGE,
         },
         PolicyRule::WRITE_SECRETS,
+        // Its Secrets are made again when they are gone. The source reports Namespaces, too.
+        PolicyRule { groups: &[""], resources: &["secrets", "namespaces"], verbs: &["list", "watch"] },
         // Handlers of extension servers that update Machines in place, by the labels of Namespaces.
         READ_HANDLERS,
         READ_NAMESPACES,

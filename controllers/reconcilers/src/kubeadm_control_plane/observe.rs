@@ -44,6 +44,8 @@ pub(super) struct Observed {
     pub workload: Workload,
     /// Access to etcd, where kubeadm runs it and the workload cluster responds.
     pub etcd: Option<Arc<dyn Etcd>>,
+    /// Id of the learner that takes the slot in etcd. It is not among the members.
+    pub slot: Option<u64>,
     /// Settings of kubeadm in the workload cluster, if a rollout needs them.
     pub settings: Settings,
     /// Decision on unhealthy Machines.

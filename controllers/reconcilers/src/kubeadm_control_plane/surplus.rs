@@ -11,6 +11,7 @@ use kube::ResourceExt;
 
 use super::etcd_members::{addresses, belongs};
 use super::etcd_projection::{self, Change, Member};
+use super::learner_slot;
 use super::outdated::timestamp;
 use super::replica::Replica;
 
@@ -87,8 +88,14 @@ fn stays(member: &Member, view: View<'_>) -> Option<Stay> {
     if members.len() <= 1 {
         return Some(Stay::Needed("it is the only one".to_owned()));
     }
+    if let Some(name) = learner_slot::kept_out_by(member, members, replicas) {
+        let reason = format!("without it, Machine {name} could join, which is on its way out");
+        return Some(Stay::Needed(reason));
+    }
     let has_member = |it: &Replica| members.iter().any(|member| belongs(member, it));
-    let mut others = replicas.iter().filter(|it| !has_member(it));
+    // If it is the member of a Machine that is being deleted and has no vote, it goes before the Machine.
+    let leaves_before = |it: &Replica| it.is_deleting() && !member.has_vote();
+    let mut others = replicas.iter().filter(|it| !has_member(it) && !leaves_before(it));
     if let Some(reason) = others.find_map(|it| joins(member, it, view)) {
         return Some(Stay::Joins(reason));
     }

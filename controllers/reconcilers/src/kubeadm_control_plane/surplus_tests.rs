@@ -3,7 +3,7 @@
 use apiserver_types::ConditionStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::super::replica::examples::{addressed, healthy, replica, set};
+use super::super::replica::examples::{addressed, going, healthy, replica, set};
 use super::*;
 
 /// Time of the observation. Unit: seconds.
@@ -84,6 +84,8 @@ fn d7_a_learner_stays_while_a_machine_that_may_be_its_joins() {
         ("its Machine has no Node", never.clone(), and(waits(300)), &old, true),
         ("it has started", unknown.clone(), and(waits(300)), &old, true),
         ("it has a vote", member(3, "d", "192.0.2.3"), and(waits(300)), &old, true),
+        ("its Machine is deleted", never.clone(), and(going(waits(300))), &old, false),
+        ("it has a vote, and is deleted", member(3, "d", "192.0.2.3"), and(going(waits(300))), &old, true),
         ("the server is there for 5 minutes", never.clone(), and(slow), &old, true),
         ("the Machine never joined", never.clone(), and(waits(700)), &old, false),
         ("the Node has just joined", never.clone(), and(joined()), &new, true),

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use apiserver_types::{Cluster, KubeadmControlPlane, Machine, OpenStackMachineTemplate};
-use controllers_runtime::{ControllerContext, ReconcileLoop};
+use controllers_bootstrap::certificates::Purpose;
+use controllers_runtime::{ControllerContext, CredentialChange, ReconcileLoop};
 use controllers_workload::WorkloadChange;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, ResourceExt};
 use tokio_util::sync::CancellationToken;
 
 use super::KubeadmControlPlaneReconciler;
+use super::certificates::configuration;
 use crate::CONTROL_PLANE_LABEL;
 use crate::change_predicate::ChangePredicate;
+use crate::cluster_certificates::{kubeconfig_secret_name, secret_name};
 use crate::object_refs::{concerned, is_of};
 use crate::workload_changes;
 
@@ -26,7 +29,7 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
     let api = Api::<KubeadmControlPlane>::all(client.clone());
     let controller = ReconcileLoop::new(api, CONCURRENCY, &context.queues, "kubeadmcontrolplane");
     let (known, known_too) = (controller.store(), controller.store());
-    let clusters = controller.store();
+    let (clusters, of_secrets) = (controller.store(), controller.store());
     let of_machine = move |machine: Machine| {
         let namespace = machine.namespace().unwrap_or_default();
         let owners = machine.owner_references().iter().filter(|owner| owner.kind == "KubeadmControlPlane");
@@ -56,7 +59,8 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         .watches(Api::<Machine>::all(client.clone()), of_machine)
         .watches(Api::<OpenStackMachineTemplate>::all(client.clone()), of_template)
         .watches(Api::<Cluster>::all(client), of_cluster)
-        .triggered_by(changes, move |change| of_workload(&known_too, change.as_ref()));
+        .triggered_by(changes, move |change| of_workload(&known_too, change.as_ref()))
+        .triggered_by(context.secrets.changes(), move |change| of_secret(&of_secrets, &change));
     let reconciler = Arc::new(KubeadmControlPlaneReconciler::new(context));
     let pass = move |object: Arc<KubeadmControlPlane>| {
         let reconciler = Arc::clone(&reconciler);
@@ -72,9 +76,33 @@ fn adopters(store: &Store<KubeadmControlPlane>, machine: &Machine) -> Vec<Object
         return Vec::new();
     }
     concerned(store, machine, |it: &KubeadmControlPlane| {
-        let mut owners = it.owner_references().iter();
-        owners.any(|owner| owner.kind == "Cluster" && owner.name == machine.spec.cluster_name)
+        clusters_of(it).any(|cluster| *cluster == machine.spec.cluster_name)
     })
+}
+
+/// Returns the names of the Clusters that own a control plane.
+fn clusters_of(control_plane: &KubeadmControlPlane) -> impl Iterator<Item = &String> {
+    let owners = control_plane.owner_references().iter();
+    owners.filter(|owner| owner.kind == "Cluster").map(|owner| &owner.name)
+}
+
+/// Returns the control planes that make a Secret, or need it: the kubeconfig and the certificates of their Clusters.
+fn of_secret(
+    store: &Store<KubeadmControlPlane>,
+    change: &CredentialChange,
+) -> Vec<ObjectRef<KubeadmControlPlane>> {
+    let CredentialChange::Secret(namespace, name) = change else { return Vec::new() };
+    let is_of = |cluster: &str, purposes: &[Purpose]| {
+        *name == kubeconfig_secret_name(cluster)
+            || purposes.iter().any(|purpose| *name == secret_name(cluster, *purpose))
+    };
+    let concerns = |it: &KubeadmControlPlane| {
+        let purposes = Purpose::all(configuration(it));
+        it.namespace().as_ref() == Some(namespace) && clusters_of(it).any(|cluster| is_of(cluster, &purposes))
+    };
+    let all = store.state();
+    let found = all.iter().filter(|it| concerns(it));
+    found.map(|it| ObjectRef::from_obj(&**it)).collect()
 }
 
 /// Returns the control planes that a change of a connection concerns; without a change, all: some were missed.
@@ -126,5 +154,26 @@ mod tests {
         assert_eq!(found(machine(CONTROL_PLANE_LABEL, false)), [blue]);
         assert_eq!(found(machine(CONTROL_PLANE_LABEL, true)), []);
         assert_eq!(found(machine("other", false)), []);
+    }
+
+    /// A kubeconfig that was deleted was made again with the next pass, which could be more than 40 seconds away.
+    #[test]
+    fn a_secret_wakes_the_control_plane_whose_cluster_it_belongs_to() {
+        let (store, mut writer) = reflector::store::<KubeadmControlPlane>();
+        for (namespace, cluster) in [("n", "blue"), ("n", "red"), ("other", "blue")] {
+            let metadata = json!({"name": format!("{cluster}-cp"), "namespace": namespace, "ownerReferences": [{
+                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "name": cluster, "uid": "u"}]});
+            let metadata = serde_json::from_value(metadata).unwrap();
+            let control_plane = KubeadmControlPlane { metadata, ..KubeadmControlPlane::default() };
+            writer.apply_watcher_event(&watcher::Event::Apply(control_plane));
+        }
+        let found =
+            |name: &str| of_secret(&store, &CredentialChange::Secret("n".to_owned(), name.to_owned()));
+        let blue = [ObjectRef::<KubeadmControlPlane>::new("blue-cp").within("n")];
+        for name in ["blue-kubeconfig", "blue-ca", "blue-etcd", "blue-sa"] {
+            assert_eq!(found(name), blue, "{name}");
+        }
+        assert_eq!(found("blue-md-0-7x2kq"), [], "bootstrap data");
+        assert_eq!(of_secret(&store, &CredentialChange::Namespace("n".to_owned())), []);
     }
 }

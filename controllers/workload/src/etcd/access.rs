@@ -17,6 +17,7 @@ use super::{Alarm, AlarmKind, Etcd, EtcdCredentials, Member};
 use crate::WorkloadError;
 
 const MEMBER_LIST: &str = "/etcdserverpb.Cluster/MemberList";
+const MEMBER_ADD: &str = "/etcdserverpb.Cluster/MemberAdd";
 const MEMBER_REMOVE: &str = "/etcdserverpb.Cluster/MemberRemove";
 const ALARM: &str = "/etcdserverpb.Maintenance/Alarm";
 const STATUS: &str = "/etcdserverpb.Maintenance/Status";
@@ -173,6 +174,13 @@ impl Etcd for EtcdAccess {
         let moved: Result<wire::Empty, Refused> =
             self.call(MOVE_LEADER, request, &[found.name.as_str()]).await;
         moved.map(|_| ()).map_err(WorkloadError::from)
+    }
+
+    async fn add_learner(&self, peer_url: &str) -> Result<(), WorkloadError> {
+        let request = wire::MemberAddRequest { peer_urls: vec![peer_url.to_owned()], is_learner: true };
+        let added: Result<wire::Empty, Refused> =
+            self.call(MEMBER_ADD, request, &self.in_order().await).await;
+        added.map(|_| ()).map_err(WorkloadError::from)
     }
 
     async fn remove_member(&self, id: u64) -> Result<(), WorkloadError> {

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use controllers_infrastructure::without_present_time;
 use http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use kube::Client;
@@ -17,7 +18,6 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 use tonic_prost::ProstCodec;
 
-use crate::error::stable;
 use crate::forward::Forwarded;
 
 /// Port on which kubeadm lets etcd listen for clients.
@@ -40,8 +40,9 @@ async fn dial(client: &Client, node: &str, tls: &Arc<ClientConfig>) -> Result<Ch
     // The name is not verified, but TLS wants one.
     let name = ServerName::try_from("etcd").map_err(|error| error.to_string())?;
     let stream = TlsConnector::from(Arc::clone(tls)).connect(name, stream).await;
-    let stream =
-        stream.map_err(|error| format!("TLS handshake with etcd failed: {}", stable(error.to_string())))?;
+    let stream = stream.map_err(|error| {
+        format!("TLS handshake with etcd failed: {}", without_present_time(error.to_string()))
+    })?;
     let endpoint = Endpoint::from_static("http://etcd").timeout(CALL);
     let stream = Arc::new(Mutex::new(Some(TokioIo::new(stream))));
     let once = tower::service_fn(move |_| {

@@ -31,6 +31,15 @@ pub(super) struct Member {
     pub(super) is_learner: bool,
 }
 
+/// Request to add a member.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct MemberAddRequest {
+    #[prost(string, repeated, tag = "1")]
+    pub(super) peer_urls: Vec<String>,
+    #[prost(bool, tag = "2")]
+    pub(super) is_learner: bool,
+}
+
 /// Request to remove a member.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct MemberRemoveRequest {

@@ -103,6 +103,13 @@ pub trait Etcd: Send + Sync + Debug {
     /// The leader cannot be reached, or refuses.
     async fn move_leader(&self, to: u64) -> Result<(), WorkloadError>;
 
+    /// Adds a member without a vote, which other members reach at this URL. It has no name until it starts. By default, etcd has
+    /// one such member at most.
+    ///
+    /// # Errors
+    /// No member answered, or etcd refuses: there is such a member already, or one with this URL.
+    async fn add_learner(&self, peer_url: &str) -> Result<(), WorkloadError>;
+
     /// Removes a member. Succeeds if it does not exist.
     ///
     /// # Errors

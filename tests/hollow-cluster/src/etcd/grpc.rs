@@ -15,8 +15,9 @@ use tokio::io::DuplexStream;
 use tokio_rustls::TlsAcceptor;
 
 use super::messages::{
-    AlarmMember, AlarmRequest, AlarmResponse, Member, MemberRemoveRequest, MembersResponse,
-    MoveLeaderRequest, MoveLeaderResponse, ResponseHeader, StatusResponse,
+    AlarmMember, AlarmRequest, AlarmResponse, Member, MemberAddRequest, MemberAddResponse,
+    MemberRemoveRequest, MembersResponse, MoveLeaderRequest, MoveLeaderResponse, ResponseHeader,
+    StatusResponse,
 };
 use super::{EtcdCluster, EtcdMember};
 use crate::api::serve::Body;
@@ -111,6 +112,7 @@ async fn call(cluster: &Cluster, node: &str, path: &str, bytes: &[u8]) -> Result
             quorum(&etcd)?;
             Ok(MembersResponse { header: header(&etcd), members: members(&etcd) }.encode_to_vec())
         }
+        "/etcdserverpb.Cluster/MemberAdd" => add(&mut etcd, &decode(bytes)?, header),
         "/etcdserverpb.Cluster/MemberRemove" => {
             let request: MemberRemoveRequest = decode(bytes)?;
             etcd.remove(request.id).map_err(|text| {
@@ -138,6 +140,25 @@ async fn call(cluster: &Cluster, node: &str, path: &str, bytes: &[u8]) -> Result
         }
         other => Err((UNIMPLEMENTED, format!("unknown method {other}"))),
     }
+}
+
+/// Adds a learner. No client of a hollow cluster adds other members.
+fn add(
+    etcd: &mut EtcdCluster,
+    request: &MemberAddRequest,
+    header: impl Fn(&EtcdCluster) -> Option<ResponseHeader>,
+) -> Result<Vec<u8>, CallError> {
+    let [peer_url] = request.peer_urls.as_slice() else {
+        return Err((INVALID_ARGUMENT, "a hollow member has one URL".to_owned()));
+    };
+    if !request.is_learner {
+        return Err((UNIMPLEMENTED, "a hollow etcd adds learners only".to_owned()));
+    }
+    let id = etcd.add_learner(peer_url).map_err(|text| (FAILED_PRECONDITION, text.to_owned()))?;
+    let etcd = &*etcd;
+    let members = members(etcd);
+    let member = members.iter().find(|member| member.id == id).cloned();
+    Ok(MemberAddResponse { header: header(etcd), member, members }.encode_to_vec())
 }
 
 fn members(etcd: &EtcdCluster) -> Vec<Member> {

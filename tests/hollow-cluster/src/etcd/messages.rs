@@ -38,6 +38,24 @@ pub(super) struct MembersResponse {
 }
 
 #[derive(Clone, PartialEq, Message)]
+pub(super) struct MemberAddRequest {
+    #[prost(string, repeated, tag = "1")]
+    pub(super) peer_urls: Vec<String>,
+    #[prost(bool, tag = "2")]
+    pub(super) is_learner: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct MemberAddResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(super) header: Option<ResponseHeader>,
+    #[prost(message, optional, tag = "2")]
+    pub(super) member: Option<Member>,
+    #[prost(message, repeated, tag = "3")]
+    pub(super) members: Vec<Member>,
+}
+
+#[derive(Clone, PartialEq, Message)]
 pub(super) struct MemberRemoveRequest {
     #[prost(uint64, tag = "1")]
     pub(super) id: u64,

@@ -40,6 +40,12 @@ pub(crate) struct EtcdCluster {
     lost: BTreeSet<String>,
 }
 
+/// Refusal of a member at the URL of another one.
+const URL_EXISTS: &str = "etcdserver: Peer URLs already exists";
+
+/// Refusal of a learner beside another one.
+const TOO_MANY_LEARNERS: &str = "etcdserver: too many learner members in cluster";
+
 /// Returns a random id.
 fn random_id() -> u64 {
     uuid::Uuid::new_v4().as_u64_pair().0
@@ -65,7 +71,11 @@ impl EtcdCluster {
         let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
         let peer_url = format!("https://{host}:2380");
         if self.members.iter().any(|member| member.peer_url == peer_url) {
-            return Err("etcdserver: Peer URLs already exists".to_owned());
+            return Err(URL_EXISTS.to_owned());
+        }
+        // Members of nodes get their vote soon, and a real kubeadm waits for that.
+        if self.members.iter().any(|member| member.learner && member.name.is_empty()) {
+            return Err(TOO_MANY_LEARNERS.to_owned());
         }
         if first {
             self.id = random_id();
@@ -81,6 +91,30 @@ impl EtcdCluster {
             alarms: Vec::new(),
         });
         self.elect();
+        Ok(id)
+    }
+
+    /// Adds a learner at a URL, which does not start.
+    pub(crate) fn add_learner(&mut self, peer_url: &str) -> Result<u64, &'static str> {
+        if !self.has_quorum() {
+            return Err("etcdserver: unhealthy cluster");
+        }
+        if self.members.iter().any(|member| member.peer_url == peer_url) {
+            return Err(URL_EXISTS);
+        }
+        if self.members.iter().any(|member| member.learner) {
+            return Err(TOO_MANY_LEARNERS);
+        }
+        let id = random_id();
+        self.members.push(EtcdMember {
+            id,
+            name: String::new(),
+            peer_url: peer_url.to_owned(),
+            client_url: String::new(),
+            learner: true,
+            alive: false,
+            alarms: Vec::new(),
+        });
         Ok(id)
     }
 
@@ -205,6 +239,18 @@ mod tests {
         assert!(!cluster.has_quorum() && cluster.leader == 0);
         assert_eq!(cluster.quorum_losses, 1);
         assert!(cluster.add("d", "10.0.0.9").is_err());
+    }
+
+    #[test]
+    fn a_learner_that_does_not_start_keeps_nodes_from_joining_and_costs_no_quorum() {
+        let mut cluster = EtcdCluster::default();
+        cluster.add("a", "10.0.0.1").unwrap();
+        let id = cluster.add_learner("https://x.invalid:2380").unwrap();
+        assert!(cluster.has_quorum() && cluster.quorum_losses == 0);
+        assert_eq!(cluster.add("b", "10.0.0.2"), Err(TOO_MANY_LEARNERS.to_owned()));
+        assert_eq!(cluster.add_learner("https://y.invalid:2380"), Err(TOO_MANY_LEARNERS));
+        assert_eq!(cluster.remove(id), Ok(()));
+        assert!(cluster.add("b", "10.0.0.2").is_ok());
     }
 
     #[test]

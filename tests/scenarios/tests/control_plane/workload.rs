@@ -132,6 +132,14 @@ impl Etcd for Members {
         Ok(())
     }
 
+    async fn add_learner(&self, peer_url: &str) -> Result<(), WorkloadError> {
+        let mut members = self.0.lock().unwrap();
+        let id = members.iter().map(|member| member.id).max().unwrap_or_default() + 1;
+        let peer_urls = vec![peer_url.to_owned()];
+        members.push(Member { id, peer_urls, is_learner: true, ..Member::default() });
+        Ok(())
+    }
+
     async fn remove_member(&self, id: u64) -> Result<(), WorkloadError> {
         {
             let mut members = self.0.lock().unwrap();

@@ -60,6 +60,11 @@ async fn d6_a_second_and_a_third_machine_that_never_boot_are_replaced() {
     };
     scene.guarded(1..=3, healed).await;
     scene.assert_members().await;
+    // The second Machine might have joined while it was deleted, and the first one had no other voter beside it.
+    let reasons = scene.reasons().await;
+    for reason in ["EtcdLearnerSlotTaken", "EtcdLearnerSlotFreed"] {
+        assert!(reasons.contains(reason), "{reason}: {reasons:?}");
+    }
     term.cancel();
     running.join_all().await;
 }

@@ -3,6 +3,8 @@
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use serde_json::Value;
 
+use crate::rules::immutable;
+
 /// Mutable fields below `spec`, including everything in them.
 const CHANGEABLE: &[&str] = &[
     "kubeadmConfigSpec.clusterConfiguration.etcd",
@@ -49,8 +51,7 @@ const CHANGEABLE: &[&str] = &[
 
 /// Adds an error for every immutable field of `spec` that differs from `before`.
 pub(super) fn validate(spec: &Value, before: &Value, errors: &mut Vec<FieldError>) {
-    let mut changed = Vec::new();
-    compare(Some(before), Some(spec), "", &mut changed);
+    let changed = immutable::changed_paths(before, spec);
     let refused = changed.iter().filter(|path| !is_changeable(path));
     errors.extend(
         refused.map(|path| FieldError::forbidden(FieldPath::new("spec").child(path), "cannot be modified")),
@@ -61,20 +62,6 @@ fn is_changeable(path: &str) -> bool {
     CHANGEABLE.iter().any(|allowed| {
         path.strip_prefix(allowed).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     })
-}
-
-/// Adds the paths that differ, as a merge patch has them: a removed field as a whole, an added field by its leaves.
-fn compare(before: Option<&Value>, now: Option<&Value>, path: &str, changed: &mut Vec<String>) {
-    if before == now {
-        return;
-    }
-    let Some(Value::Object(fields)) = now else { return changed.push(path.to_owned()) };
-    let former = before.and_then(Value::as_object);
-    let gone = former.into_iter().flat_map(|former| former.keys()).filter(|name| !fields.contains_key(*name));
-    for name in fields.keys().chain(gone) {
-        let at = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-        compare(former.and_then(|former| former.get(name)), fields.get(name), &at, changed);
-    }
 }
 
 #[cfg(test)]

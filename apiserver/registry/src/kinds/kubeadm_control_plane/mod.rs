@@ -30,7 +30,7 @@ use crate::rules::rollout_verb::{Restart, RolloutVerb};
 use crate::rules::semver::Semver;
 use crate::rules::{
     name_template, protection, provider_id_region, quota_shortage, rollout_settings, template_metadata,
-    used_secrets, version,
+    topology_replicas, used_secrets, version,
 };
 
 /// Name of the owner in name templates, besides the cluster.
@@ -148,6 +148,7 @@ impl Strategy for KubeadmControlPlaneStrategy {
         {
             warnings.extend(related_warnings(new, spec, others).await?);
         }
+        warnings.extend(topology_replicas::warning(new, old, others).await?);
         let labels = object::at(new, "metadata.labels");
         let cluster = labels.and_then(|labels| labels.get(quota_shortage::CLUSTER)).and_then(Value::as_str);
         warnings.extend(quota_shortage::warning(new, old, cluster, others).await?);

@@ -85,6 +85,17 @@ impl Model {
                 leaves(machine);
                 let is_only = self.servers.len() == 1;
                 assert!(is_only || self.member_id(machine).is_none(), "its member stays behind");
+                let server = self.servers.iter().find(|it| it.name == *machine).unwrap();
+                let is_safe = is_only || !self.may_take_the_quorum(server);
+                assert!(is_safe, "it may join, and take the quorum along");
+            }
+            Step::Depart(Departure::TakeSlot(machine)) => {
+                leaves(machine);
+                assert!(self.member_id(machine).is_none() && !self.slot, "the slot makes no difference");
+            }
+            Step::FreeSlot(_) => {
+                let is_free = |it: &Server| it.going == Some(Going::Free);
+                assert!(!self.servers.iter().any(is_free), "a Machine that leaves could join");
             }
             Step::RemoveMember(surplus) => {
                 let member = self.etcd.iter().find(|it| it.id == surplus.id).unwrap();
@@ -109,6 +120,8 @@ impl Model {
             }
             Step::Prepare(_) => self.prepared = self.settings,
             Step::RemoveMember(surplus) => self.etcd.retain(|it| it.id != surplus.id),
+            Step::FreeSlot(_) => self.slot = false,
+            Step::Depart(Departure::TakeSlot(_)) => self.slot = true,
             Step::Depart(Departure::Release(machine)) => self.unhook(&machine),
             Step::Depart(Departure::Leave { machine, id, .. }) => {
                 self.etcd.retain(|it| it.id != id);

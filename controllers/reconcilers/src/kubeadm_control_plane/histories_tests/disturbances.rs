@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{EtcdMember, Going, Model, Stage};
+use super::{EtcdMember, Going, Model, Server, Stage};
 
 impl Model {
     pub(super) fn happen(&mut self) {
@@ -24,6 +24,7 @@ impl Model {
                 self.settings += 1;
                 self.note(format!("settings {}", self.settings));
             }
+            4 if self.late && self.random.chance(50) => self.delete_one_that_boots(),
             4 => self.delete_by_hand(),
             5 => self.unhook_by_hand(),
             _ => {}
@@ -44,6 +45,8 @@ impl Model {
                 self.servers[index].going = Some(Going::Drained);
             } else if alive && going.is_none() {
                 self.join(index, stage);
+            } else if self.late && alive && stage == Stage::Boots {
+                self.join_late(index);
             }
         }
         let free: Vec<String> = self
@@ -64,6 +67,7 @@ impl Model {
     fn join(&mut self, index: usize, stage: Stage) {
         let server = self.servers[index].clone();
         match stage {
+            Stage::Boots if self.is_initialized() && self.slot => {}
             Stage::Boots if self.is_initialized() && self.has_quorum_without(None) => {
                 let id = u64::try_from(server.number).unwrap();
                 let (name, number) = (server.name.clone(), server.number);
@@ -88,6 +92,30 @@ impl Model {
                 self.note(format!("{} votes", server.name));
             }
             _ => {}
+        }
+    }
+
+    /// Lets a Machine that goes join after all. In the worst case, it has a vote before the controller looks again.
+    fn join_late(&mut self, index: usize) {
+        if !self.has_room() {
+            return;
+        }
+        let Server { name, number, .. } = self.servers[index].clone();
+        let id = u64::try_from(number).unwrap();
+        self.note(format!("{name} joins late"));
+        self.etcd.push(EtcdMember { id, name, number, votes: true, alive: true });
+        self.servers[index].stage = Stage::Voter;
+    }
+
+    /// Lets a person delete a Machine that boots, beside others that work.
+    fn delete_one_that_boots(&mut self) {
+        let is_calm = self.servers.iter().all(|it| it.going.is_none());
+        let works = self.servers.iter().any(Server::works);
+        let boots = self.servers.iter().position(|it| it.alive && it.stage == Stage::Boots);
+        if let Some(index) = boots.filter(|_| is_calm && works) {
+            self.servers[index].going = Some(Going::Drains);
+            let name = self.servers[index].name.clone();
+            self.note(format!("a person deletes {name}, which boots"));
         }
     }
 
@@ -162,7 +190,8 @@ impl Model {
         let id = self.member_id(&name);
         let votes = id.is_some_and(|id| self.etcd.iter().any(|it| it.id == id && it.votes && it.alive));
         let (voters, alive) = self.votes_without(None);
-        if (votes && alive.saturating_sub(1) <= voters / 2) || !self.random.chance(30) {
+        let joins = self.late && self.may_take_the_quorum(&self.servers[index]);
+        if joins || (votes && alive.saturating_sub(1) <= voters / 2) || !self.random.chance(30) {
             return;
         }
         self.servers[index].going = Some(Going::Free);

@@ -13,7 +13,7 @@ use super::super::remediation_record::FOR;
 use super::super::replica::examples::{going, replica, set};
 use super::super::replica::{HOOK, NODE_LABELS, Replica};
 use super::super::workload_settings::{Change, Settings};
-use super::{EtcdMember, Going, Model, Server, Stage};
+use super::{EtcdMember, Going, Model, SLOT, Server, Stage};
 use crate::pre_terminate;
 
 impl Model {
@@ -32,6 +32,8 @@ impl Model {
         observed.template = Some(serde_json::from_value(template).unwrap());
         let is_outdated = observed.replicas.iter().any(Replica::is_outdated);
         observed.workload = self.workload();
+        let is_reached = matches!(observed.workload, Workload::Reached(_));
+        observed.slot = (self.slot && is_reached).then_some(SLOT);
         if is_outdated && matches!(observed.workload, Workload::Reached(_)) {
             let differs = self.prepared != self.settings;
             let changes = differs.then(|| Change::Record(self.settings.to_string(), None));
