@@ -9,7 +9,7 @@ pub enum ReconcileError {
     #[error(transparent)]
     Cloud(#[from] CloudError),
     /// The API failed.
-    #[error(transparent)]
+    #[error("{}", api_text(.0))]
     Api(#[from] kube::Error),
     /// An object that is needed does not exist yet. This is no failure, so no Event reports it.
     #[error("{message}")]
@@ -87,5 +87,35 @@ impl ReconcileError {
     /// Returns true if an object of the cloud was not found.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Cloud(error) if error.is_not_found())
+    }
+}
+
+/// Returns a failure of the API in its own words.
+///
+/// The text of the client library appends the whole answer in the syntax of Rust. The names in it can differ at each
+/// attempt, so a condition with this text would change, and trigger the next pass at once.
+pub fn api_text(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        kube::Error::Api(status) => format!("the API answered with HTTP status {}", status.code),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_of_the_api_has_its_words_only() {
+        let of = |message: &str, reason: &str| {
+            let (message, reason) = (message.to_owned(), reason.to_owned());
+            let status = Status { code: 422, message, reason, ..Status::default() };
+            ReconcileError::from(kube::Error::Api(status.boxed())).to_string()
+        };
+        assert_eq!(of("K \"a\" is invalid", "Invalid"), "K \"a\" is invalid");
+        assert_eq!(of("", "Invalid"), "the API answered with HTTP status 422");
     }
 }

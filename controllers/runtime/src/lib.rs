@@ -52,7 +52,7 @@ pub use secrets::{ApiSecrets, SecretSource, is_object_name};
 pub use servers::ServerLists;
 pub use settings::{ControllerSettings, Patterns, RestoreRecord};
 
-pub use error::ReconcileError;
+pub use error::{ReconcileError, api_text};
 pub use status::{now, paused, write_status};
 pub use term_start::TermStart;
 pub use user_data_source::UserDataSource;

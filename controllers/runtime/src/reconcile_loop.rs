@@ -27,7 +27,7 @@ use crate::long_wait::HeldSlot;
 use crate::schedule::Schedule;
 use crate::slots::Slots;
 use crate::without_managed_fields::events;
-use crate::{Backoff, NamespaceWeights, Passes, Queue, Queues, Requeue};
+use crate::{Backoff, NamespaceWeights, Passes, Queue, Queues, Requeue, api_text};
 
 /// Shortest interval after a failure of the API itself.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -376,6 +376,7 @@ fn failed<K: Resource<DynamicType = ()>>(
     if conflict {
         return Requeue::Now;
     }
+    let error = api_text(error);
     tracing::warn!(%error, kind = %K::kind(&()), namespace = object.namespace(), name = object.name_any(),
         "reconcile pass failed; retrying");
     Requeue::Retry(interval())

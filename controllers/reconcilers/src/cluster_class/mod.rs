@@ -38,7 +38,7 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
                 "infrastructure.cluster.x-k8s.io",
             ],
             resources: &["*"],
-            verbs: &["get", "patch"],
+            verbs: &["get", "list", "watch", "patch"],
         },
         // Handlers of extension servers. Their changes trigger passes.
         PolicyRule {
@@ -51,10 +51,10 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
     run: |context, shutdown| Box::pin(watch::run(context, shutdown)),
 };
 
-/// Interval of a class whose template does not exist, or whose extension server does not answer. Neither is watched.
+/// Interval of a class whose template does not exist, or whose extension server does not answer.
 const WAITING: Duration = Duration::from_secs(10);
 
-/// Interval of a class at rest: a template that was deleted and created again gets its owner within this time.
+/// Interval of a class at rest. Changes of its templates trigger passes before.
 const RESYNC: Duration = Duration::from_mins(10);
 
 /// Reconciler of ClusterClasses.

@@ -183,7 +183,7 @@ impl Actor<'_> {
     /// Writes health check, template and object of the control plane, in this order. Returns the name of the object.
     async fn control_plane(&self, writer: &Writer<'_>, desired: &Desired) -> Result<String, ReconcileError> {
         let current = self.current.control_plane.as_ref();
-        writer.ensure_free(&desired.control_plane, current).await?;
+        writer.ensure_accepted(&desired.control_plane, current).await?;
         self.check(writer, desired.control_plane_check.as_ref()).await?;
         if self.upgrade.control_plane.is_pending {
             return Ok(name(&desired.control_plane));
@@ -235,7 +235,7 @@ impl Actor<'_> {
     async fn group(&self, writer: &Writer<'_>, group: &DesiredGroup) -> Result<Vec<String>, ReconcileError> {
         let current = self.current.group(&group.topology_name);
         let known = current.map(|it| value(&it.object));
-        writer.ensure_free(&group.object, known.as_ref()).await?;
+        writer.ensure_accepted(&group.object, known.as_ref()).await?;
         self.check(writer, group.check.as_ref()).await?;
         if !group.is_written {
             return Ok(vec![name(&group.bootstrap), name(&group.infrastructure)]);

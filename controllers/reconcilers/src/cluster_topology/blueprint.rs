@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use apiserver_types::{
-    Cluster, ClusterClass, MachineDeploymentClass, MachineDeploymentTopology, RemediationTemplateRef,
-    Topology,
+    Cluster, ClusterClass, ConditionStatus, MachineDeploymentClass, MachineDeploymentTopology,
+    RemediationTemplateRef, Topology,
 };
 use controllers_runtime::{ControllerContext, ReconcileError};
 use kube::api::{ApiResource, DynamicObject};
@@ -130,18 +130,28 @@ pub(super) async fn read(
 fn check(class: &ClusterClass) -> Result<(), (&'static str, String)> {
     let name = format!("ClusterClass {}/{}", class.namespace().unwrap_or_default(), class.name_any());
     let status = class.status.clone().unwrap_or_default();
-    if let Some(ready) =
-        class.condition("VariablesReady").filter(|it| it.status == apiserver_types::ConditionStatus::False)
-    {
+    if let Some(ready) = class.condition("VariablesReady").filter(|it| it.status == ConditionStatus::False) {
         return Err((FAILED, format!("{name}: its variables are not ready: {}", ready.message)));
     }
     if status.observed_generation != class.metadata.generation {
-        return Err((
-            CLASS_NOT_RECONCILED,
-            format!("{name}: its newest generation has not been reconciled yet"),
-        ));
+        let mut message = format!("{name}: its newest generation has not been reconciled yet");
+        if let Some(cause) = obstacle(class) {
+            message = format!("{message}. {cause}");
+        }
+        return Err((CLASS_NOT_RECONCILED, message));
     }
     Ok(())
+}
+
+/// Returns what keeps the newest generation of a class from being reconciled, in the words of its conditions.
+fn obstacle(class: &ClusterClass) -> Option<String> {
+    let of = |kind: &str, status: ConditionStatus| {
+        let found = class.condition(kind).filter(|it| it.status == status);
+        found.filter(|it| it.observed_generation == class.metadata.generation)
+    };
+    let paused = of("Paused", ConditionStatus::True);
+    let found = paused.or_else(|| of("RefVersionsUpToDate", ConditionStatus::Unknown))?;
+    Some(found.message.replace('\n', "; "))
 }
 
 /// Reads a template in the version of its reference.
@@ -182,7 +192,7 @@ pub(super) fn value<K: serde::Serialize>(object: &K) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use apiserver_types::{ClusterClassSpec, ClusterClassStatus, Condition, ConditionStatus, Time};
+    use apiserver_types::{ClusterClassSpec, ClusterClassStatus, Condition, Time};
 
     use super::*;
 
@@ -204,5 +214,26 @@ mod tests {
         let (reason, message) = check(&class).unwrap_err();
         assert_eq!(reason, FAILED);
         assert!(message.ends_with("its variables are not ready: no answer"), "{message}");
+    }
+
+    #[test]
+    fn a_class_that_cannot_be_reconciled_says_why() {
+        let mut class = ClusterClass::new("c", ClusterClassSpec::default());
+        class.metadata.generation = Some(2);
+        let mut said = |kind: &str, status, message: &str, generation| {
+            let condition = Condition::new(kind, status, "Reason", message, Time::default());
+            let conditions = Some(vec![condition.at_generation(Some(generation))]);
+            class.status = Some(ClusterClassStatus { conditions, ..ClusterClassStatus::default() });
+            let (reason, message) = check(&class).unwrap_err();
+            assert_eq!(reason, CLASS_NOT_RECONCILED);
+            message.split_once(" reconciled yet").map(|(_, cause)| cause.to_owned())
+        };
+        let missing = "Foo t does not exist\nFoo u does not exist";
+        let found = said("RefVersionsUpToDate", ConditionStatus::Unknown, missing, 2);
+        assert_eq!(found.as_deref(), Some(". Foo t does not exist; Foo u does not exist"));
+        let found = said("Paused", ConditionStatus::True, "it has the annotation", 2);
+        assert_eq!(found.as_deref(), Some(". it has the annotation"));
+        let found = said("RefVersionsUpToDate", ConditionStatus::Unknown, missing, 1);
+        assert_eq!(found.as_deref(), Some(""), "this was said of an older generation");
     }
 }

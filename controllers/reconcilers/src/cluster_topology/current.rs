@@ -250,7 +250,10 @@ impl Reader<'_> {
     async fn deployments(&self, blueprint: &Blueprint) -> Result<Vec<Deployment>, ReconcileError> {
         let client = self.context.client.clone();
         let api: Api<MachineDeployment> = Api::namespaced(client.clone(), &self.namespace());
-        let objects = api.list(&self.labels()).await?.items;
+        let of_cluster = format!("{CLUSTER_NAME_LABEL}={}", self.cluster.name_any());
+        let objects = api.list(&ListParams::default().labels(&of_cluster)).await?.items;
+        let (objects, others): (Vec<_>, Vec<_>) =
+            objects.into_iter().partition(|it| it.labels().contains_key(OWNED));
         let api: Api<Machine> = Api::namespaced(client, &self.namespace());
         let machines = if objects.is_empty() { Vec::new() } else { api.list(&self.labels()).await?.items };
         let mut names = BTreeSet::new();
@@ -270,7 +273,11 @@ impl Reader<'_> {
             }
             found.push(self.deployment(blueprint, object, topology_name, &machines).await?);
         }
-        Ok(found)
+        let mut wanted = groups(self.cluster).iter().map(|group| group.name.as_str());
+        match wanted.find_map(|name| stray(name, &names, &others)) {
+            Some(message) => Err(ReconcileError::waiting(FAILED, message)),
+            None => Ok(found),
+        }
     }
 
     async fn deployment(
@@ -294,6 +301,20 @@ impl Reader<'_> {
         let is_upgrading = is_upgrading(&version(&object), own);
         Ok(Deployment { topology_name, object, bootstrap, infrastructure, is_upgrading })
     }
+}
+
+/// Returns why a worker group cannot be made: a MachineDeployment has its label, but not that of the topology. A second one
+/// would double the Machines. `owned` are the groups that have an object; `others` are not topology owned.
+fn stray(group: &str, owned: &BTreeSet<String>, others: &[MachineDeployment]) -> Option<String> {
+    let is_of_group = |it: &&MachineDeployment| {
+        it.metadata.deletion_timestamp.is_none() && it.labels().get(DEPLOYMENT).is_some_and(|of| of == group)
+    };
+    let found = others.iter().find(is_of_group).filter(|_| !owned.contains(group))?;
+    Some(format!(
+        "MachineDeployment {} has the label {DEPLOYMENT}={group}, but is not topology owned. Add the label {OWNED} to let \
+         the topology manage it, or delete it",
+        found.name_any()
+    ))
 }
 
 /// Returns true if a Machine, or its kubelet, has another version.
@@ -353,6 +374,26 @@ mod tests {
         for (machine, expected) in table {
             assert_eq!(is_upgrading("v1.33.0", [&machine]), expected, "{machine:?}");
         }
+    }
+
+    #[test]
+    fn a_deployment_without_the_label_of_the_topology_keeps_its_group_from_being_made_twice() {
+        let mut deployment = MachineDeployment::default();
+        deployment.metadata.name = Some("c-md-0-x".to_owned());
+        deployment.labels_mut().insert(DEPLOYMENT.to_owned(), "md-0".to_owned());
+        let of = |group: &str, owned: &[&str], deployment: &MachineDeployment| {
+            let owned = owned.iter().map(|&name| name.to_owned()).collect();
+            stray(group, &owned, std::slice::from_ref(deployment))
+        };
+        let message = of("md-0", &[], &deployment).unwrap();
+        assert!(message.starts_with("MachineDeployment c-md-0-x has the label"), "{message}");
+        assert!(message.contains("Add the label topology.cluster.x-k8s.io/owned"), "{message}");
+        assert_eq!(of("md-1", &[], &deployment), None);
+        assert_eq!(of("md-0", &["md-0"], &deployment), None, "the topology has one of its own");
+        let mut going = deployment;
+        let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH);
+        going.metadata.deletion_timestamp = Some(now);
+        assert_eq!(of("md-0", &[], &going), None);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use apiserver_types::{
-    Cluster, ClusterClass, KubeadmConfigTemplate, KubeadmControlPlane, MachineDeployment, MachineHealthCheck,
-    OpenStackCluster, OpenStackMachineTemplate,
+    Cluster, ClusterClass, KubeadmConfigTemplate, KubeadmControlPlane, KubeadmControlPlaneTemplate,
+    MachineDeployment, MachineHealthCheck, OpenStackCluster, OpenStackClusterTemplate,
+    OpenStackMachineTemplate,
 };
 use controllers_runtime::{ControllerContext, ReconcileLoop};
 use kube::runtime::reflector::{ObjectRef, Store};
@@ -31,10 +32,14 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         let users = clusters.iter().filter(|cluster| uses(cluster, &class));
         users.map(|cluster| ObjectRef::from_obj(&**cluster)).collect::<Vec<_>>()
     };
+    let of_networks = of_template::<OpenStackClusterTemplate>(controller.store());
+    let of_planes = of_template::<KubeadmControlPlaneTemplate>(controller.store());
     let of_machines = of_template::<OpenStackMachineTemplate>(controller.store());
     let of_configs = of_template::<KubeadmConfigTemplate>(controller.store());
     let controller = controller
         .watches(Api::<ClusterClass>::all(client.clone()), of_class)
+        .watches(Api::<OpenStackClusterTemplate>::all(client.clone()), of_networks)
+        .watches(Api::<KubeadmControlPlaneTemplate>::all(client.clone()), of_planes)
         .watches(Api::<OpenStackMachineTemplate>::all(client.clone()), of_machines)
         .watches(Api::<KubeadmConfigTemplate>::all(client.clone()), of_configs)
         .watches(Api::<OpenStackCluster>::all(client.clone()), of_owned)
@@ -52,6 +57,10 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
 /// Returns the Cluster of an object that a topology has made.
 #[allow(clippy::needless_pass_by_value, reason = "the watch hands over its objects")]
 fn of_owned<K: Resource>(object: K) -> Option<ObjectRef<Cluster>> {
+    owning(&object)
+}
+
+fn owning<K: Resource>(object: &K) -> Option<ObjectRef<Cluster>> {
     let labels = object.labels();
     let name = labels.get(CLUSTER_NAME_LABEL).filter(|_| labels.contains_key(OWNED))?;
     Some(ObjectRef::new(name).within(&object.namespace().unwrap_or_default()))
@@ -64,17 +73,19 @@ fn of_labelled<K: Resource>(object: K) -> Option<ObjectRef<Cluster>> {
     Some(ObjectRef::new(name).within(&object.namespace().unwrap_or_default()))
 }
 
-/// Returns the trigger of a template that accepts edits: its Clusters get them.
+/// Returns the trigger of a template. Its Clusters get the edits of one that a class has, and one that was made anew once the
+/// class owns it. One that a topology has made is replaced when it is gone: the watch reports that as the last state again, so
+/// that no predicate can apply.
 fn of_template<K: Resource + 'static>(
     known: Store<Cluster>,
 ) -> impl Fn(K) -> Vec<ObjectRef<Cluster>> + Send + Sync + 'static {
     let predicate = ChangePredicate::default();
     move |template: K| {
-        if predicate.is_new_with(&template, &(template.labels(), template.annotations())) {
-            users(&known, &template)
-        } else {
-            Vec::new()
+        if let Some(cluster) = owning(&template) {
+            return vec![cluster];
         }
+        let part = (template.labels(), template.annotations(), template.owner_references());
+        if predicate.is_new_with(&template, &part) { users(&known, &template) } else { Vec::new() }
     }
 }
 
@@ -150,6 +161,21 @@ mod tests {
         assert_eq!(names(trigger(template(1, "ClusterClass"))), ["blue", "green"]);
         assert_eq!(names(trigger(template(1, "ClusterClass"))), [""; 0], "nothing has changed");
         assert_eq!(names(trigger(template(2, "ClusterClass"))), ["blue", "green"], "its spec is another one");
+        assert_eq!(names(trigger(template(2, "Cluster"))), [""; 0], "it was made anew");
+        assert_eq!(names(trigger(template(2, "ClusterClass"))), ["blue", "green"], "the class owns it again");
         assert_eq!(names(users(&store, &template(1, "Cluster"))), [""; 0], "a topology has made it");
+    }
+    /// A template that was deleted was missing for up to ten minutes.
+    #[test]
+    fn a_template_that_a_topology_has_made_triggers_its_cluster_also_when_it_is_deleted() {
+        let (store, _) = reflector::store::<Cluster>();
+        let trigger = of_template::<KubeadmConfigTemplate>(store);
+        let mut made = template(1, "Cluster");
+        made.labels_mut().insert(CLUSTER_NAME_LABEL.to_owned(), "blue".to_owned());
+        assert_eq!(trigger(made.clone()), [], "a user has made it");
+        made.labels_mut().insert(OWNED.to_owned(), String::new());
+        let blue = [ObjectRef::<Cluster>::new("blue").within("classes")];
+        assert_eq!(trigger(made.clone()), blue);
+        assert_eq!(trigger(made), blue, "the watch reports it again when it is gone");
     }
 }

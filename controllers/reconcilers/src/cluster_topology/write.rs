@@ -91,7 +91,7 @@ impl<'a> Writer<'a> {
     /// # Errors
     /// The refusal of the API, or another object has the name.
     pub(super) async fn create_dry(&self, intent: &Value) -> Result<Value, ReconcileError> {
-        self.ensure_free(intent, None).await?;
+        self.ensure_free(intent).await?;
         let params = PatchParams { dry_run: true, ..PatchParams::apply(MANAGER) };
         self.apply(intent, &params).await
     }
@@ -152,18 +152,27 @@ impl<'a> Writer<'a> {
         Ok(Brought { name: name(current), made: None })
     }
 
-    /// Ensures that an object which the topology does not have yet can get its name.
+    /// Ensures that the API accepts an object which the topology does not have yet. This comes before its templates are
+    /// made, so that a refusal leaves nothing behind.
     ///
     /// # Errors
-    /// Another object has the name: the error has the object and what to do. Or the API's own failure.
-    pub(super) async fn ensure_free(
+    /// The refusal of the API, or another object has the name.
+    pub(super) async fn ensure_accepted(
         &self,
         intent: &Value,
         current: Option<&Value>,
     ) -> Result<(), ReconcileError> {
-        if current.is_some() {
-            return Ok(());
+        match current {
+            Some(_) => Ok(()),
+            None => self.create_dry(intent).await.map(drop),
         }
+    }
+
+    /// Ensures that a new object can get its name.
+    ///
+    /// # Errors
+    /// Another object has the name: the error has the object and what to do. Or the API's own failure.
+    async fn ensure_free(&self, intent: &Value) -> Result<(), ReconcileError> {
         match self.api(intent)?.get_opt(&name(intent)).await? {
             Some(found) => {
                 let message = taken::message(&shown(intent), intent, &value(&found));
@@ -175,7 +184,7 @@ impl<'a> Writer<'a> {
 
     /// Makes an object. Its apply is not forced: fields of an object that another client has made since then conflict.
     async fn create(&self, intent: &Value, replaces: Option<&Value>) -> Result<(), ReconcileError> {
-        self.ensure_free(intent, None).await?;
+        self.ensure_free(intent).await?;
         self.apply(intent, &PatchParams::apply(MANAGER)).await?;
         let of = replaces.map(|old| format!(" as a replacement for {} (template rotation)", name(old)));
         let message = format!("Created {}{}", shown(intent), of.unwrap_or_default());
@@ -279,14 +288,13 @@ mod tests {
     fn the_refusal_of_a_new_object_has_no_generated_name() {
         let of = |name: &str| {
             let intent = json!({"apiVersion": "g/v1", "kind": "K", "metadata": {"name": name}});
-            let status = kube::core::Status {
-                code: 422,
-                message: format!("K {name:?} is invalid"),
-                ..Default::default()
-            };
-            refused(kube::Error::Api(Box::new(status)), &intent).to_string()
+            let details = json!({"name": name, "kind": "K"});
+            let status =
+                json!({"code": 422, "message": format!("K {name:?} is invalid"), "details": details});
+            let status: kube::core::Status = serde_json::from_value(status).unwrap();
+            refused(kube::Error::Api(status.boxed()), &intent).to_string()
         };
-        assert_eq!(of("c-md-abcde"), of("c-md-fghkl"));
-        assert!(of("c-md-abcde").contains("c-md-*"), "{}", of("c-md-abcde"));
+        assert_eq!(of("c-md-abcde"), "failed to create K c-md-*: K \"c-md-*\" is invalid");
+        assert_eq!(of("c-md-fghkl"), of("c-md-abcde"));
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use controllers_runtime::api_text;
 use k8s_openapi::api::core::v1::NamespaceCondition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt;
@@ -39,11 +40,7 @@ pub(super) struct Remains {
 impl Remains {
     /// Returns the state of a namespace of which it is not known whether the host cluster has it, too.
     pub(super) fn unknown(error: &kube::Error) -> Self {
-        let words = match error {
-            kube::Error::Api(status) => status.message.clone(),
-            other => other.to_string(),
-        };
-        let failure = format!("{words}. No object is deleted until this is known");
+        let failure = format!("{}. No object is deleted until this is known", api_text(error));
         Self { failures: vec![failure], ..Self::default() }
     }
 
@@ -61,7 +58,12 @@ impl Remains {
 
     /// Records that a kind could not be deleted.
     pub(super) fn failed(&mut self, error: &kube::Error) {
-        self.failures.push(error.to_string());
+        self.failures.push(api_text(error));
+    }
+
+    /// Returns true if a kind could not be deleted, or if it is not known whether it may be.
+    pub(super) fn has_failures(&self) -> bool {
+        !self.failures.is_empty()
     }
 
     /// Returns true if nothing is left.
@@ -145,6 +147,16 @@ mod tests {
     fn condition(conditions: &[NamespaceCondition], type_: &str) -> (String, String) {
         let found = conditions.iter().find(|condition| condition.type_ == type_).unwrap();
         (found.status.clone(), found.message.clone().unwrap())
+    }
+
+    #[test]
+    fn a_kind_that_cannot_be_deleted_is_reported_in_the_words_of_the_api() {
+        let status = json!({"code": 403, "reason": "Forbidden", "message": "ClusterClass c is used"});
+        let mut remains = Remains::default();
+        remains.failed(&kube::Error::Api(Box::new(serde_json::from_value(status).unwrap())));
+        let conditions = remains.conditions(&[], &Time(Timestamp::UNIX_EPOCH)).unwrap();
+        let expected = "Failed to delete all resource types, 1 remaining: ClusterClass c is used";
+        assert_eq!(condition(&conditions, FAILURE), ("True".to_owned(), expected.to_owned()));
     }
 
     #[test]

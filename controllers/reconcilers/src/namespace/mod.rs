@@ -5,7 +5,8 @@
 //! has lost during an outage, and may get back.
 //!
 //! The order lets every cloud resource be deleted: first Clusters, which take their Machines and networks
-//! along, then the rest, and last the objects that others need for their deletion (credentials).
+//! along, then classes, then the rest, and last the objects that others need for their deletion (credentials). A class that
+//! Clusters of other namespaces use cannot be deleted, and keeps its templates.
 
 mod conditions;
 
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controllers_runtime::{
-    ControllerContext, ControllerSpec, PolicyRule, ReconcileLoop, Requeue, SecretSource,
+    Backoff, ControllerContext, ControllerSpec, PolicyRule, ReconcileLoop, Requeue, SecretSource, api_text,
 };
 use k8s_openapi::api::core::v1::{Namespace, NamespaceStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -27,7 +28,7 @@ use conditions::Remains;
 /// Finalizer of a namespace that is not empty.
 const FINALIZER: &str = "kubernetes";
 
-/// Interval of a namespace that is not empty.
+/// Interval of a namespace that is not empty, and the shortest one after a refusal.
 const WAITING: Duration = Duration::from_secs(2);
 
 /// Interval while it is not known whether the host cluster has a namespace.
@@ -36,9 +37,9 @@ const UNKNOWN: Duration = Duration::from_secs(10);
 /// Number of namespaces that are reconciled at the same time: as many as upstream does.
 const CONCURRENCY: u16 = 10;
 
-/// Last stage whose objects without owners are deleted together with earlier stages: a Cluster may wait
-/// for them, and does not delete them itself.
-const ALONGSIDE: u8 = 1;
+/// Stage whose objects without owners are deleted together with earlier stages: a Cluster may wait for them, and does not
+/// delete them itself.
+const ALONGSIDE: u8 = 2;
 
 /// Specification of this controller.
 pub(crate) const CONTROLLER: ControllerSpec = ControllerSpec {
@@ -64,6 +65,8 @@ struct NamespaceReconciler {
     /// Source of Namespaces: those of the host cluster, else those of Capstan's own store.
     namespaces: Arc<dyn SecretSource>,
     kinds: Vec<ApiResource>,
+    /// Refusals in a row, for example of a class that Clusters of other namespaces use.
+    failures: Backoff,
 }
 
 impl std::fmt::Debug for NamespaceReconciler {
@@ -76,9 +79,10 @@ impl std::fmt::Debug for NamespaceReconciler {
 fn stage(group: &str, kind: &str) -> u8 {
     match (group, kind) {
         ("cluster.x-k8s.io", "Cluster") => 0,
-        (group, _) if group.ends_with("cluster.x-k8s.io") => 1,
-        ("capstan.dev", _) => 2,
-        _ => 3,
+        ("cluster.x-k8s.io", "ClusterClass") => 1,
+        (group, _) if group.ends_with("cluster.x-k8s.io") => ALONGSIDE,
+        ("capstan.dev", _) => 3,
+        _ => 4,
     }
 }
 
@@ -88,7 +92,8 @@ impl NamespaceReconciler {
         let kinds = context.kinds.iter().filter(|kind| kind.namespaced).map(|kind| kind.resource.clone());
         let mut kinds: Vec<ApiResource> = kinds.collect();
         kinds.sort_by_key(|kind| stage(&kind.group, &kind.kind));
-        Self { client: context.client.clone(), namespaces: Arc::clone(&context.secrets), kinds }
+        let (client, namespaces) = (context.client.clone(), Arc::clone(&context.secrets));
+        Self { client, namespaces, kinds, failures: Backoff::default() }
     }
 
     /// Makes one pass. Returns when the next one is due.
@@ -115,6 +120,11 @@ impl NamespaceReconciler {
             Err(error) => (Remains::unknown(&error), UNKNOWN),
         };
         let Some(reported) = self.report(namespace, &remains).await? else { return Ok(None) };
+        let uid = namespace.uid().unwrap_or_default();
+        if remains.has_failures() {
+            return Ok(Some(self.failures.failed(&uid, pause)));
+        }
+        self.failures.reset(&uid);
         if !remains.is_nothing() {
             return Ok(Some(pause));
         }
@@ -171,8 +181,9 @@ impl NamespaceReconciler {
                 Ok(left) => left,
                 // Objects that others need must not be deleted before it is known whether these exist.
                 Err(error) => {
-                    tracing::warn!(%error, namespace = namespace.name_any(), kind = kind.kind, "cannot delete the objects of a kind in a namespace; retrying");
                     remains.failed(&error);
+                    let error = api_text(&error);
+                    tracing::warn!(%error, namespace = namespace.name_any(), kind = kind.kind, "cannot delete the objects of a kind in a namespace; retrying");
                     waiting_for.get_or_insert(stage);
                     continue;
                 }
@@ -203,7 +214,7 @@ impl NamespaceReconciler {
         let left = api.list_metadata(&ListParams::default()).await?.items;
         let is_alive =
             |object: &PartialObjectMeta<DynamicObject>| object.metadata.deletion_timestamp.is_none();
-        if !left.iter().any(is_alive) || (early && stage(&kind.group, &kind.kind) > ALONGSIDE) {
+        if !left.iter().any(is_alive) || (early && stage(&kind.group, &kind.kind) != ALONGSIDE) {
             return Ok(left);
         }
         if !self.is_own(namespace).await? {
@@ -212,8 +223,8 @@ impl NamespaceReconciler {
         if early {
             self.delete_ownerless(api, &left).await?;
         } else {
-            tracing::info!(kind = kind.kind, "deleting objects of a namespace");
             api.delete_collection(&DeleteParams::background(), &ListParams::default()).await?;
+            tracing::info!(namespace = namespace.name_any(), kind = kind.kind, "deleted all objects");
         }
         Ok(api.list_metadata(&ListParams::default()).await?.items)
     }
@@ -256,6 +267,7 @@ async fn run(context: ControllerContext, shutdown: CancellationToken) {
 mod tests {
     use std::sync::Mutex;
 
+    use apiserver_types::{ClusterClass, OpenStackMachineTemplate};
     use async_trait::async_trait;
     use controllers_runtime::ServedKind;
     use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -311,6 +323,11 @@ mod tests {
 
     /// Makes a pass over a terminating namespace with this uid and one ConfigMap.
     async fn pass_in(api: &FakeApi, context: ControllerContext, uid: &str) -> Option<Duration> {
+        let (reconciler, namespace) = prepared(api, context, uid);
+        reconciler.reconcile(&namespace).await.unwrap()
+    }
+
+    fn prepared(api: &FakeApi, context: ControllerContext, uid: &str) -> (NamespaceReconciler, Namespace) {
         api.put(TEAM, json!({"apiVersion": "v1", "kind": "Namespace"}));
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
         api.put(MAPS, json!({"apiVersion": "v1", "kind": "ConfigMapList", "items": [map]}));
@@ -321,7 +338,23 @@ mod tests {
         let resource = ApiResource::erase::<ConfigMap>(&());
         let kind = ServedKind { resource, namespaced: true, versions: vec!["v1".to_owned()] };
         let context = ControllerContext { kinds: Arc::from([kind]), ..context };
-        NamespaceReconciler::new(&context).reconcile(&namespace).await.unwrap()
+        (NamespaceReconciler::new(&context), namespace)
+    }
+
+    #[tokio::test]
+    async fn a_refused_deletion_is_tried_again_after_longer_intervals() {
+        let api = FakeApi::default();
+        let (reconciler, namespace) = prepared(&api, api.context(CONTROLLER.identity), "uid-team");
+        api.refuse_writes(Some(MAPS));
+        let mut seconds = Vec::new();
+        for _ in 0..5 {
+            seconds.push(reconciler.reconcile(&namespace).await.unwrap().unwrap().as_secs());
+        }
+        assert_eq!(seconds, [2, 2, 4, 8, 16]);
+        let going = json!({"name": "a", "deletionTimestamp": "2026-11-21T12:00:00Z"});
+        let going = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": going});
+        api.put(MAPS, json!({"apiVersion": "v1", "kind": "ConfigMapList", "items": [going]}));
+        assert_eq!(reconciler.reconcile(&namespace).await.unwrap(), Some(WAITING), "nothing is refused");
     }
 
     #[tokio::test]
@@ -330,6 +363,39 @@ mod tests {
         assert_eq!(pass(&api, "uid-team").await, Some(WAITING));
         assert_eq!(api.get(MAPS), None);
         assert!(api.replaced().is_empty(), "it waits until they are gone");
+    }
+
+    /// Clusters of other namespaces lost the templates, and could not be changed any more.
+    #[tokio::test]
+    async fn the_templates_of_a_class_that_cannot_be_deleted_stay() {
+        let classes = "/apis/cluster.x-k8s.io/v1beta2/namespaces/team/clusterclasses";
+        let templates =
+            "/apis/infrastructure.cluster.x-k8s.io/v1beta2/namespaces/team/openstackmachinetemplates";
+        let api = FakeApi::default();
+        api.put(TEAM, json!({"apiVersion": "v1", "kind": "Namespace"}));
+        let list = |version: &str, kind: &str, metadata: serde_json::Value| {
+            let item = json!({"apiVersion": version, "kind": kind, "metadata": metadata});
+            json!({"apiVersion": version, "kind": format!("{kind}List"), "items": [item]})
+        };
+        let version = "cluster.x-k8s.io/v1beta2";
+        api.put(classes, list(version, "ClusterClass", json!({"name": "c"})));
+        let owner = json!({"apiVersion": version, "kind": "ClusterClass", "name": "c", "uid": "u"});
+        let metadata = json!({"name": "t", "ownerReferences": [owner]});
+        let version = "infrastructure.cluster.x-k8s.io/v1beta2";
+        api.put(templates, list(version, "OpenStackMachineTemplate", metadata));
+        api.refuse_writes(Some(classes));
+        let kind = |resource| ServedKind { resource, namespaced: true, versions: vec!["v1beta2".to_owned()] };
+        let kinds = [
+            kind(ApiResource::erase::<OpenStackMachineTemplate>(&())),
+            kind(ApiResource::erase::<ClusterClass>(&())),
+        ];
+        let context = ControllerContext { kinds: Arc::from(kinds), ..api.context(CONTROLLER.identity) };
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "spec": {"finalizers": ["kubernetes"]},
+            "metadata": {"name": "team", "uid": "uid-team", "deletionTimestamp": "2026-11-21T12:00:00Z"}});
+        let namespace: Namespace = serde_json::from_value(namespace).unwrap();
+        let pause = NamespaceReconciler::new(&context).reconcile(&namespace).await.unwrap();
+        assert_eq!(pause, Some(WAITING));
+        assert!(api.get(classes).is_some() && api.get(templates).is_some());
     }
 
     #[tokio::test]
@@ -374,6 +440,7 @@ mod tests {
     fn credentials_are_deleted_after_the_objects_that_use_them() {
         let order = [
             ("cluster.x-k8s.io", "Cluster"),
+            ("cluster.x-k8s.io", "ClusterClass"),
             ("cluster.x-k8s.io", "Machine"),
             ("capstan.dev", "MachineOperation"),
             ("", "Secret"),

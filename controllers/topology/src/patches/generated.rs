@@ -3,7 +3,8 @@
 //! Upstream's deviations from both are kept, because servers were tested with them: an index of a list may count from the end,
 //! and a merge patch drops the nulls in what it adds.
 
-use serde_json::{Map, Value};
+use apiserver_schema::merge_patch::merge;
+use serde_json::Value;
 
 use super::{confined, take_maps};
 
@@ -235,34 +236,6 @@ fn measure(value: &Value) -> (usize, usize) {
 fn around(sizes: impl Iterator<Item = (usize, usize)>) -> (usize, usize) {
     let (depth, values) = sizes.fold((0, 0), |sum, size| (sum.0.max(size.0), sum.1 + size.1));
     (depth + 1, values + 1)
-}
-
-/// Merges a patch into an object.
-fn merge(present: &mut Map<String, Value>, patch: &Map<String, Value>) {
-    for (name, wanted) in patch {
-        match (present.get_mut(name), wanted) {
-            (_, Value::Null) => {
-                present.remove(name);
-            }
-            (Some(Value::Object(present)), Value::Object(patch)) => merge(present, patch),
-            (Some(value @ Value::Object(_)), wanted) => *value = wanted.clone(),
-            (_, wanted) => {
-                present.insert(name.clone(), without_nulls(wanted));
-            }
-        }
-    }
-}
-
-/// Returns a value without the fields that are null. An item that is null stays.
-fn without_nulls(value: &Value) -> Value {
-    match value {
-        Value::Object(fields) => {
-            let kept = fields.iter().filter(|(_, value)| !value.is_null());
-            Value::Object(kept.map(|(name, value)| (name.clone(), without_nulls(value))).collect())
-        }
-        Value::Array(items) => Value::Array(items.iter().map(without_nulls).collect()),
-        other => other.clone(),
-    }
 }
 
 #[cfg(test)]

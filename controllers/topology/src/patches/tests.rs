@@ -177,6 +177,10 @@ fn a_condition_is_a_value_of_yaml() {
         ("{{ .image }}", false),
         ("1", false),
         ("{{ if eq .image \"old\" }}true{{ end }}", false),
+        ("true\n---\nfalse", true),
+        ("--- false\n--- true", false),
+        ("%YAML 1.1\n# first\n---\ntrue\n...\n]", true),
+        ("\"true\n  ---\"", false),
     ] {
         assert_eq!(value::is_enabled(Some(condition), &variables), Ok(expected), "{condition:?}");
     }

@@ -43,8 +43,9 @@ fn render(name: &str, text: &str, variables: &BTreeMap<String, Value>) -> Result
     template.render(&data).map_err(|error| error.to_string())
 }
 
-/// Parses rendered text. Empty text is null.
+/// Parses rendered text. Empty text is null. Of several documents, the first one counts, as upstream.
 fn yaml(text: &str) -> Result<Value, String> {
+    let text = first_document(text);
     if text.trim().is_empty() {
         return Ok(Value::Null);
     }
@@ -52,6 +53,26 @@ fn yaml(text: &str) -> Result<Value, String> {
         let error = error.to_string();
         format!("the rendered template is no YAML: {}", error.lines().next().unwrap_or_default())
     })
+}
+
+/// Returns the first document of a text. No value can have a line that begins with the mark of a document.
+fn first_document(text: &str) -> &str {
+    let text = text.trim_start_matches('\u{feff}');
+    let (mut has_begun, mut end) = (false, 0_usize);
+    for line in text.split_inclusive('\n') {
+        let is_mark = |mark: &str| {
+            let rest = line.strip_prefix(mark);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+        };
+        let begins = is_mark("---");
+        if has_begun && (begins || is_mark("...")) {
+            return text.get(..end).unwrap_or(text);
+        }
+        let is_content = !line.trim().is_empty() && !line.starts_with(['#', '%']);
+        has_begun |= begins || is_content;
+        end = end.saturating_add(line.len());
+    }
+    text
 }
 
 /// Returns the options of rendered text. With them it has the value that `sigs.k8s.io/yaml` gives it.

@@ -67,6 +67,7 @@ async fn a_topology_waits_for_a_class_whose_template_does_not_exist() {
     testbed.settle().await;
     let condition = testbed.condition().await;
     assert!(condition.starts_with("False ClusterClassNotReconciled"), "{condition}");
+    assert!(condition.contains("OpenStackMachineTemplate missing/none does not exist"), "{condition}");
     let mut template = testbed.api::<OpenStackMachineTemplate>().get("plane").await.unwrap();
     template.metadata = kube::api::ObjectMeta { name: Some("none".to_owned()), ..Default::default() };
     testbed.api().create(&Default::default(), &template).await.unwrap();

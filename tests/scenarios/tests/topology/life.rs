@@ -10,7 +10,7 @@ use serde_json::json;
 use tests_scenarios::{CrashPoint, World};
 
 use crate::manifest;
-use crate::testbed::Testbed;
+use crate::testbed::{OWNED, Testbed};
 
 /// Objects of a Cluster with one control plane and one worker group.
 const ALL: [usize; 6] = [1, 1, 1, 2, 1, 1];
@@ -45,6 +45,46 @@ async fn a_class_makes_all_objects_of_a_cluster_and_a_resting_topology_writes_no
     testbed.settle().await;
     let written = testbed.crash.effects().split_off(effects);
     assert!(written.is_empty(), "a resting topology wrote: {written:#?}");
+}
+
+/// Each pass made the templates and deleted them again, and the new names in the condition triggered the next pass at once.
+#[tokio::test]
+async fn an_object_that_is_refused_leaves_no_templates_and_its_report_stays_the_same() {
+    let testbed = Testbed::start("refused", "v1.33.0").await;
+    testbed.change(json!({"controlPlane": {"replicas": 2}})).await;
+    testbed.settle().await;
+    let report = testbed.condition().await;
+    let start = "False ReconcileFailed failed to create KubeadmControlPlane blue-*: KubeadmControlPlane.";
+    let end = "cannot be an even number when etcd is stacked";
+    assert!(report.starts_with(start) && report.ends_with(end), "{report}");
+    testbed.settle().await;
+    assert_eq!(testbed.condition().await, report);
+    assert_eq!(testbed.counts().await, [1, 0, 0, 0, 0, 0]);
+    let events = testbed.events().await;
+    assert!(!events.iter().any(|event| event.contains("MachineTemplate")), "{events:?}");
+    testbed.change(json!({"controlPlane": {"replicas": 3}})).await;
+    testbed.settle().await;
+    assert_eq!(testbed.condition().await, "True ReconcileSucceeded ");
+}
+
+/// The topology made a second one, and all Machines of the group existed twice.
+#[tokio::test]
+async fn a_worker_group_without_the_label_of_the_topology_is_reported_and_not_made_again() {
+    let testbed = Testbed::start("unlabelled", "v1.33.0").await;
+    testbed.settle().await;
+    testbed.control_plane_is_done().await;
+    let name = testbed.deployment().await.name_any();
+    let label = |value: serde_json::Value| json!({"metadata": {"labels": {OWNED: value}}});
+    testbed.merge::<MachineDeployment>(&name, label(serde_json::Value::Null)).await;
+    testbed.settle().await;
+    let report = testbed.condition().await;
+    let expected = format!("False ReconcileFailed MachineDeployment {name} has the label");
+    assert!(report.starts_with(&expected), "{report}");
+    assert_eq!(testbed.list::<MachineDeployment>().await.len(), 1);
+    testbed.merge::<MachineDeployment>(&name, label(json!(""))).await;
+    testbed.settle().await;
+    assert_eq!(testbed.condition().await, "True ReconcileSucceeded ");
+    assert_eq!(testbed.counts().await, ALL);
 }
 
 #[tokio::test]

@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 
 use crate::rules::json_fields::text;
 use crate::rules::machine_template::prepare_version;
-use crate::rules::{names, plan_verb, protection, quota_shortage, rollout_settings};
+use crate::rules::{names, plan_verb, protection, quota_shortage, rollout, rollout_settings};
 
 /// Returns the verbs of a Cluster. To add one, add its line.
 pub(crate) fn verbs() -> Vec<Arc<dyn ActionHandler>> {
@@ -128,6 +128,7 @@ impl Strategy for ClusterStrategy {
         }
         validate_removals(new, old, &mut errors);
         topology::validate(new, &mut errors);
+        rollout::refuse_new(new, old, topology::negative_counts, &mut errors);
         upgrade_verb::validate(new, old, &mut errors);
         rollout_settings::validate(new, old, rollout_settings::OF_CLUSTERS, &mut errors);
         errors

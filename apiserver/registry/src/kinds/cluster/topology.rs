@@ -29,6 +29,7 @@ pub(super) fn validate(new: &Value, errors: &mut Vec<FieldError>) {
     let control_plane = &topology["controlPlane"];
     template_metadata::metadata(control_plane.get("metadata"), &path.child("controlPlane.metadata"), errors);
     machine_template::validate_taints(control_plane, &path.child("controlPlane"), false, errors);
+    validate_replicas(new, control_plane, &path.child("controlPlane"), errors);
     for list in POOLS {
         let pools = topology.pointer(&format!("/workers/{list}")).and_then(Value::as_array);
         for pool in pools.into_iter().flatten() {
@@ -36,10 +37,35 @@ pub(super) fn validate(new: &Value, errors: &mut Vec<FieldError>) {
             let at = path.child("workers").child(list).key(name);
             template_metadata::metadata(pool.get("metadata"), &at.child("metadata"), errors);
             machine_template::validate_taints(pool, &at, false, errors);
+            validate_replicas(new, pool, &at, errors);
             // MachinePools have no rolling update.
             let bounds = object::at(pool, "rollout.strategy.rollingUpdate");
             rollout::validate_bounds(bounds, &at.child("rollout.strategy.rollingUpdate"), errors);
         }
+    }
+}
+
+/// Returns the errors of negative counts: of rollouts and of health checks.
+pub(super) fn negative_counts(cluster: &Value) -> Vec<FieldError> {
+    let path = FieldPath::new("spec.topology");
+    let plane = object::at(cluster, "spec.topology.controlPlane").unwrap_or(&Value::Null);
+    let mut errors = rollout::negative_in_part(plane, &path.child("controlPlane"));
+    for list in POOLS {
+        for (_, pool) in items(cluster, &format!("spec.topology.workers.{list}")) {
+            let name = pool.get("name").and_then(Value::as_str).unwrap_or_default();
+            errors.extend(rollout::negative_in_part(pool, &path.child("workers").child(list).key(name)));
+        }
+    }
+    errors
+}
+
+/// Validates that a part of a topology has no negative number of Machines. Its object would be refused later, and with it
+/// every other change of the Cluster would wait. A Cluster from before this check can still be deleted.
+fn validate_replicas(cluster: &Value, part: &Value, path: &FieldPath, errors: &mut Vec<FieldError>) {
+    let Some(replicas) = part.get("replicas").filter(|_| !object::is_deleting(cluster)) else { return };
+    if replicas.as_i64().is_some_and(|number| number < 0) {
+        let detail = "should be a non-negative integer";
+        errors.push(FieldError::invalid(path.child("replicas"), replicas, detail));
     }
 }
 
@@ -113,6 +139,38 @@ mod tests {
         {
             assert_eq!(errors(&at(version)).len(), count, "{version}");
         }
+    }
+
+    #[test]
+    fn a_number_of_machines_cannot_be_negative() {
+        let topology = json!({"version": "v1.30.0", "controlPlane": {"replicas": -1}, "workers": {
+            "machineDeployments": [{"name": "a", "replicas": -3}, {"name": "b", "replicas": 0}, {"name": "c"}]}});
+        let mut cluster = json!({"spec": {"topology": topology}});
+        let refused =
+            ["spec.topology.controlPlane.replicas", "spec.topology.workers.machineDeployments[a].replicas"];
+        assert_eq!(errors(&cluster), refused);
+        cluster["metadata"] = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        assert_eq!(errors(&cluster), [""; 0], "its finalizers can be removed");
+    }
+
+    #[test]
+    fn counts_of_rollouts_and_health_checks_cannot_be_negative() {
+        let check =
+            json!({"remediation": {"maxInFlight": "-1%", "triggerIf": {"unhealthyLessThanOrEqualTo": -1}}});
+        let rollout = json!({"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": -1}}});
+        let cluster = json!({"spec": {"topology": {"controlPlane": {"healthCheck": check}, "workers": {
+            "machineDeployments": [{"name": "a", "rollout": rollout}, {"name": "b", "healthCheck": check}]}}}});
+        let found: Vec<String> =
+            negative_counts(&cluster).iter().map(|error| error.field.to_string()).collect();
+        let checks = |part: &str| {
+            let fields = ["maxInFlight", "triggerIf.unhealthyLessThanOrEqualTo"];
+            fields.map(|field| format!("spec.topology.{part}.healthCheck.remediation.{field}")).to_vec()
+        };
+        let bound =
+            "spec.topology.workers.machineDeployments[a].rollout.strategy.rollingUpdate.maxUnavailable";
+        let expected =
+            [checks("controlPlane"), vec![bound.to_owned()], checks("workers.machineDeployments[b]")];
+        assert_eq!(found, expected.concat());
     }
 
     #[test]

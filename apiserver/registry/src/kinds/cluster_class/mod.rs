@@ -22,6 +22,7 @@ pub(crate) use named_by_patches::{has_names, literals};
 pub(crate) use templates::validate_change;
 
 use crate::rules::json_fields::items;
+use crate::rules::rollout;
 use crate::rules::semver::Semver;
 
 /// Lists of worker classes, the kind that one creates, and its part of the variables of a name template.
@@ -92,6 +93,7 @@ impl Strategy for ClusterClassStrategy {
         let mut errors = Vec::new();
         templates::validate(new, &mut errors);
         parts::validate(new, &mut errors);
+        rollout::refuse_new(new, old, parts::negative_counts, &mut errors);
         variables::validate(new, &mut errors);
         patches::validate(new, &mut errors);
         parts::validate_metadata(new, &mut errors);
@@ -213,6 +215,11 @@ mod tests {
                 "/spec/infrastructure/naming",
                 json!({"template": "{{ if .random }}{{ .cluster.name }}"}),
                 "invalid InfraCluster name template: parsing template \"{{ if .random }}{{ .cluster.name }}\": template: template name generator:1: unexpected EOF",
+            ),
+            (
+                "/spec/workers/machineDeployments/0/rollout",
+                json!({"strategy": {"rollingUpdate": {"maxSurge": -1}}}),
+                "machineDeployments[w].rollout.strategy.rollingUpdate.maxSurge: Invalid value: -1",
             ),
             (
                 "/spec/workers/machineDeployments/0/taints",

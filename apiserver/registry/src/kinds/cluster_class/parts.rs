@@ -43,6 +43,16 @@ pub(super) fn validate(class: &Value, errors: &mut Vec<FieldError>) {
     }
 }
 
+/// Returns the errors of negative counts: of rollouts and of health checks.
+pub(super) fn negative_counts(class: &Value) -> Vec<FieldError> {
+    let plane = get(class, "spec.controlPlane").unwrap_or(&Value::Null);
+    let mut errors = rollout::negative_in_part(plane, &FieldPath::new("spec.controlPlane"));
+    for (_, _, _, at, worker) in workers(class) {
+        errors.extend(rollout::negative_in_part(worker, &at));
+    }
+    errors
+}
+
 /// Adds the errors of metadata. The paths of workers are those of the previous version.
 pub(super) fn validate_metadata(class: &Value, errors: &mut Vec<FieldError>) {
     let at = "spec.controlPlane.metadata";

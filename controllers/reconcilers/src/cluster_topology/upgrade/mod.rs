@@ -10,8 +10,12 @@ use apiserver_types::Cluster;
 use kube::ResourceExt;
 
 use super::UPGRADE_STEP;
+use crate::machine_versions::parse;
 use hooks::{Hook, Hooks};
 use plan::{Plan, Source, Versions};
+
+/// Annotation of a Cluster that disables the checks of the order of versions. Upstream's name.
+const SKIP_ORDER: &str = "unsafe.topology.cluster.x-k8s.io/disable-update-version-check";
 
 /// Annotation of a Cluster with the number of worker groups that are upgraded at the same time.
 const CONCURRENCY: &str = "topology.cluster.x-k8s.io/upgrade-concurrency";
@@ -36,7 +40,7 @@ impl Upgrade {
     pub(super) fn lowest_workers(&self) -> Option<&str> {
         let existing = self.workers.iter().filter(|it| !it.object.is_empty());
         let versions = existing.map(|it| it.version.as_str());
-        versions.min_by_key(|version| crate::machine_versions::parse(version))
+        versions.min_by_key(|version| parse(version))
     }
 
     /// Returns the decision on a worker group.
@@ -77,7 +81,24 @@ pub(super) fn decide_topology(
     } else if is_initialized(cluster) {
         hooks.blocks(Hook::AfterControlPlaneInitialized);
     }
-    decide_with(hooks, cluster, source, current, groups)
+    let decided = decide_with(hooks, cluster, source, current, groups);
+    decided.map_err(|problem| explained(problem, cluster, current))
+}
+
+/// Adds what to do to an error, if another client has given the control plane a version above that of the topology.
+fn explained(problem: String, cluster: &Cluster, current: Option<&control_plane::State>) -> String {
+    let target = target(cluster);
+    let version = current.map(|current| current.version.as_str());
+    let Some(version) = version.filter(|version| parse(version) > parse(target)) else { return problem };
+    format!(
+        "{problem}. The control plane is ahead of spec.topology.version. Set its spec.version back to {target} while no \
+         Machine has {version}; otherwise set spec.topology.version to {version}, with the annotation {SKIP_ORDER} on \
+         the Cluster"
+    )
+}
+
+fn target(cluster: &Cluster) -> &str {
+    cluster.spec.topology.as_ref().map(|it| it.version.as_str()).unwrap_or_default()
 }
 
 /// Reports whether the control plane was reachable once.
@@ -92,11 +113,14 @@ pub(super) fn versions<'a>(
     current: &'a control_plane::State,
     groups: &'a [workers::Group],
 ) -> Versions<'a> {
-    let lowest = groups.iter().filter_map(|group| group.version.as_deref());
+    let target = target(cluster);
+    // A version above the target is no step of the plan: the group returns to the target.
+    let versions = groups.iter().filter_map(|group| group.version.as_deref());
+    let planned = versions.filter(|version| parse(version) <= parse(target));
     Versions {
         control_plane: &current.version,
-        workers: lowest.min_by_key(|version| crate::machine_versions::parse(version)),
-        target: cluster.spec.topology.as_ref().map(|it| it.version.as_str()).unwrap_or_default(),
+        workers: planned.min_by_key(|version| parse(version)),
+        target,
     }
 }
 
@@ -108,7 +132,7 @@ fn decide_with(
     current: Option<&control_plane::State>,
     groups: &[workers::Group],
 ) -> Result<Upgrade, String> {
-    let target = cluster.spec.topology.as_ref().map(|it| it.version.as_str()).unwrap_or_default();
+    let target = target(cluster);
     let plan = match current {
         Some(current) => plan::plan(versions(cluster, current, groups), source)?,
         None => Plan::default(),

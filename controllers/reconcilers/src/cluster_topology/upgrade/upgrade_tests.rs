@@ -219,3 +219,27 @@ fn a_chain_of_four_minors_lets_the_workers_stop_once_before_the_end() {
     assert_eq!(log, expected);
     assert_eq!(cluster.annotations()[PENDING_HOOKS], "", "no hook is left");
 }
+
+/// The group waited for its own Machines, and the preflight checks refused to make these.
+#[test]
+fn a_version_that_another_client_has_set_is_taken_back_or_explained() {
+    let topology = Topology { version: "v1.33.0".to_owned(), ..Topology::default() };
+    let spec = ClusterSpec { topology: Some(topology), ..ClusterSpec::default() };
+    let cluster = Cluster::new("c", spec);
+    let state = |version: &str| control_plane::State { version: version.to_owned(), ..Default::default() };
+    for version in ["v1.32.0", "v1.34.0"] {
+        let group = workers::Group {
+            topology_name: "a".to_owned(),
+            version: Some(version.to_owned()),
+            is_upgrading: true,
+            ..workers::Group::default()
+        };
+        let found = decide(&cluster, Source::Listed(&[]), Some(&state("v1.33.0")), &[group]).unwrap();
+        let found = (found.workers[0].version.as_str(), found.workers[0].progress);
+        assert_eq!(found, ("v1.33.0", workers::Progress::Starting), "{version}");
+    }
+    let (hooks, ahead) = (Hooks::of(&cluster), state("v1.34.0"));
+    let error = decide_topology(hooks, &cluster, Source::Listed(&[]), Some(&ahead), &[]).unwrap_err();
+    let expected = "is not above v1.34.0. The control plane is ahead of spec.topology.version";
+    assert!(error.contains(expected), "{error}");
+}

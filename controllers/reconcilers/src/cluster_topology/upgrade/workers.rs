@@ -3,6 +3,7 @@
 use super::control_plane;
 use super::hooks::{Hook, Hooks};
 use super::plan::Plan;
+use crate::machine_versions::parse;
 
 /// Worker group at the beginning of a pass, in the order of the topology.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -69,6 +70,8 @@ pub(in crate::cluster_topology) fn decide(
     hooks: &mut Hooks,
 ) -> Vec<Decision> {
     let mut upgrading = groups.iter().filter(|group| group.is_upgrading).count();
+    let is_at_target = |group: &&Group| group.is_upgrading && group.version.as_deref() == Some(target);
+    let mut coming = groups.iter().filter(is_at_target).count();
     let mut holds = false;
     let mut decisions = Vec::with_capacity(groups.len());
     for group in groups {
@@ -81,8 +84,13 @@ pub(in crate::cluster_topology) fn decide(
             }
             Some(version) if group.defers || holds => (version.clone(), Progress::Deferred),
             Some(version) => {
-                let next = next(version, plan, control_plane, upgrading < concurrency, hooks);
-                upgrading = upgrading.saturating_add(usize::from(next.is_some()));
+                // Groups that come to other versions wait neither for themselves nor for each other: another client may
+                // have given them versions that no Machine can get.
+                let busy = if group.is_upgrading { coming } else { upgrading };
+                let goal = goal(version, target, plan, control_plane);
+                let next = next(goal, version, control_plane, busy < concurrency, hooks);
+                coming = coming.saturating_add(usize::from(next.is_some()));
+                upgrading = upgrading.saturating_add(usize::from(next.is_some() && !group.is_upgrading));
                 match next {
                     Some(next) => (next, Progress::Starting),
                     None if group.is_upgrading => (version.clone(), Progress::PendingWhileUpgrading),
@@ -103,10 +111,23 @@ fn created(control_plane: &control_plane::Decision, hooks: &mut Hooks) -> Progre
     if control_plane.is_stable() && !is_held() { Progress::Create } else { Progress::PendingCreate }
 }
 
-/// Returns the next version of a group, if it may take it now.
-fn next(
+/// Returns the version that a group takes next, when nothing holds it up. A version above the target is none of the
+/// topology: the group returns to the target as soon as the control plane has it.
+fn goal<'a>(
     version: &str,
-    plan: &Plan,
+    target: &'a str,
+    plan: &'a Plan,
+    control_plane: &control_plane::Decision,
+) -> Option<&'a str> {
+    let is_above = parse(version) > parse(target);
+    let planned = plan.workers.first().map(String::as_str);
+    if is_above && control_plane.version == target { Some(target) } else { planned }
+}
+
+/// Returns the goal of a group, if it may take it now.
+fn next(
+    goal: Option<&str>,
+    version: &str,
     control_plane: &control_plane::Decision,
     is_free: bool,
     hooks: &mut Hooks,
@@ -118,7 +139,7 @@ fn next(
     if hooks.blocks(Hook::AfterControlPlaneUpgrade) || hooks.blocks(Hook::BeforeWorkersUpgrade) {
         return None;
     }
-    plan.workers.first().filter(|next| is_free && *next != version).cloned()
+    goal.filter(|goal| is_free && *goal != version).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -209,6 +230,48 @@ mod tests {
                 &stable,
                 last,
                 vec![("v1.34.0", Upgrading), ("v1.33.0", Pending)],
+            ),
+            (
+                "another client gave it an older version",
+                vec![rolling("a", "v1.32.0")],
+                &stable,
+                last,
+                vec![("v1.34.0", Starting)],
+            ),
+            (
+                "another client gave it a newer version",
+                vec![rolling("a", "v1.35.0")],
+                &stable,
+                &[],
+                vec![("v1.34.0", Starting)],
+            ),
+            (
+                "a newer version waits for the control plane",
+                vec![rolling("a", "v1.35.0")],
+                &starting,
+                last,
+                vec![("v1.35.0", PendingWhileUpgrading)],
+            ),
+            (
+                "it counts for the groups after it",
+                vec![rolling("a", "v1.32.0"), old()],
+                &stable,
+                last,
+                vec![("v1.34.0", Starting), ("v1.33.0", Pending)],
+            ),
+            (
+                "another client gave several of them an older version",
+                vec![rolling("a", "v1.32.0"), rolling("b", "v1.32.0")],
+                &stable,
+                last,
+                vec![("v1.34.0", Starting), ("v1.32.0", PendingWhileUpgrading)],
+            ),
+            (
+                "it waits for one that comes to the target",
+                vec![rolling("a", "v1.32.0"), rolling("b", "v1.34.0")],
+                &stable,
+                last,
+                vec![("v1.32.0", PendingWhileUpgrading), ("v1.34.0", Upgrading)],
             ),
             ("control plane pending", vec![old()], &pending, last, vec![("v1.33.0", Pending)]),
             ("control plane starts", vec![old()], &starting, last, vec![("v1.33.0", Pending)]),

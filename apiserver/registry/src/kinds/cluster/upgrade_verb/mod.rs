@@ -20,7 +20,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use crate::rules::json_fields::annotation;
-use crate::rules::plan_verb::{PlanFailure, PlannerSlot, descriptor};
+use crate::rules::plan_verb::{PlanFailure, PlanLimits, PlannerSlot, WORKLOADS, descriptor};
 use crate::rules::rollout_verb::{RolloutEffect, RolloutVerb};
 
 /// Name of the verb.
@@ -91,7 +91,9 @@ impl RolloutEffect for Upgrade {
             true => cancel::change(verb, call, &cluster).await?,
             false => request::change(verb, call, &cluster)?,
         };
-        let mut plan = self.plan(verb, call, &cluster, &change).await?;
+        // An upgrade that begins does not wait for the workload cluster.
+        let workloads = if dry_run { WORKLOADS } else { Duration::ZERO };
+        let mut plan = self.plan(verb, call, &cluster, &change, workloads).await?;
         let is_needed = change.always || has_versions(&plan);
         if !dry_run && is_needed && change.wanted != cluster {
             verb.store(call, change.wanted, &change.reason, false).await?;
@@ -110,6 +112,7 @@ impl Upgrade {
         call: &ActionCall<'_>,
         cluster: &Value,
         change: &Change,
+        workloads: Duration,
     ) -> ApiResult<Value> {
         let Descriptor { group, plural, .. } = verb.owner;
         let changed = match change.wanted == *cluster {
@@ -121,7 +124,8 @@ impl Upgrade {
         };
         let unavailable = |why: &str| ApiError::unavailable(format!("the upgrade cannot be planned: {why}"));
         let planner = self.0.get().ok_or_else(|| unavailable("this server is starting"))?;
-        let planned = planner.plan(ANSWER.kind, changed, cluster.clone(), Duration::ZERO).await;
+        let limits = PlanLimits { workloads, ..PlanLimits::default() };
+        let planned = planner.plan(ANSWER.kind, changed, cluster.clone(), limits).await;
         planned.map_err(|failure| match failure {
             PlanFailure::Unavailable(text) => unavailable(&text),
             PlanFailure::Invalid(field, text) => {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Advise;
 use super::conditions::{
-    BOOTSTRAP, CLUSTER, CLUSTER_PARTS, INFRASTRUCTURE, MACHINE, OWNER, condition, first_open, named, owner,
+    BOOTSTRAP, CLUSTER, CLUSTER_PARTS, INFRASTRUCTURE, OWNER, condition, first_open, named, of_machine, owner,
 };
 use crate::rules::json_fields::text;
 
@@ -136,7 +136,8 @@ fn of_owner<'a>(objects: &'a Objects, top: Link<'a>, kind: &'a str, of: &'a Valu
 
 /// Returns the links of a Machine and of the object below it. `None` if nothing holds up the Machine.
 fn machine<'a>(objects: &'a Objects, machine: &'a Value) -> Option<Vec<Link<'a>>> {
-    let link = Link::new("Machine", machine, MACHINE).open()?;
+    let link =
+        Link { kind: "Machine", name: object::name(machine), condition: of_machine(machine) }.open()?;
     let server = || {
         let server = named(&objects.servers, text(machine, "spec.infrastructureRef.name")?)?;
         Link::new("OpenStackMachine", server, INFRASTRUCTURE).open()

@@ -98,6 +98,32 @@ fn a_cluster_that_nothing_holds_up_has_no_chain() {
 }
 
 #[test]
+fn a_rollout_that_waits_is_a_cause_although_all_machines_are_ready() {
+    let objects = |message: &str| {
+        let mut control_plane = object("kcp", &[("RollingOut", "True", "RollingOut")]);
+        control_plane["status"]["conditions"][0]["message"] = json!(message);
+        let cluster = object("c", &[("Available", "True", "Available")]);
+        Objects { cluster, control_plane: Some(control_plane), ..Objects::default() }
+    };
+    assert_eq!(names(&objects("Rolling out 1 not up-to-date replicas")), [""; 0]);
+    let waits = objects("Rolling out 1 not up-to-date replicas\n* Waiting: T t does not exist");
+    assert_eq!(names(&waits), ["Cluster c > KubeadmControlPlane kcp"]);
+}
+
+#[test]
+fn a_decision_about_an_unhealthy_machine_explains_more_than_the_health_check() {
+    let condition = |reason: &str| {
+        let unhealthy = ("HealthCheckSucceeded", "False", "UnhealthyMachine");
+        let machine = object("m", &[unhealthy, ("OwnerRemediated", "False", reason)]);
+        let cluster = object("c", &[("Available", "False", "NotAvailable")]);
+        let objects = Objects { cluster, machines: vec![machine], ..Objects::default() };
+        answer(&objects, Timestamp::UNIX_EPOCH, advise)["cause"]["reason"].clone()
+    };
+    assert_eq!(condition("RemediationExhausted"), "RemediationExhausted");
+    assert_eq!(condition("WaitingForRemediation"), "UnhealthyMachine", "the owner has not decided");
+}
+
+#[test]
 fn the_infrastructure_comes_before_the_control_plane_and_the_workers() {
     let node = |name: &str| {
         let mut machine =

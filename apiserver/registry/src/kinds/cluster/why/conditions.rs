@@ -12,8 +12,8 @@ const NEGATIVE: [&str; 5] = ["Deleting", "Paused", "RollingOut", "ScalingUp", "U
 /// obstacle.
 const BUSY: [&str; 2] = ["RollingOut", "ScalingUp"];
 
-/// Part of the messages of [`BUSY`] conditions that name an obstacle.
-const OBSTACLE: &str = " blocked";
+/// Parts of the messages of [`BUSY`] conditions that name an obstacle.
+const OBSTACLES: [&str; 2] = [" blocked", "\n* Waiting: "];
 
 /// Conditions of a Cluster itself. Those that repeat the state of other objects are in [`CLUSTER_PARTS`].
 pub(super) const CLUSTER: &[&str] =
@@ -43,7 +43,7 @@ pub(super) const OWNER: &[&str] = &[
 ];
 
 /// Conditions of a Machine.
-pub(super) const MACHINE: &[&str] = &[
+const MACHINE: &[&str] = &[
     "Deleting",
     "Paused",
     "BootstrapConfigReady",
@@ -60,6 +60,12 @@ pub(super) const MACHINE: &[&str] = &[
     "EtcdMemberHealthy",
     "Ready",
 ];
+
+/// Condition of a Machine that a health check finds unhealthy, and whose message says why.
+const CHECK: &str = "HealthCheckSucceeded";
+
+/// Reason of `OwnerRemediated` until the owner has decided.
+const UNDECIDED: &str = "WaitingForRemediation";
 
 /// Conditions of an OpenStackCluster or an OpenStackMachine.
 pub(super) const INFRASTRUCTURE: &[&str] = &[
@@ -88,12 +94,23 @@ pub(super) fn first_open<'a>(object: &'a Value, kinds: &[&str]) -> Option<&'a Va
     kinds.iter().filter_map(|kind| condition(object, kind)).find(|it| is_open(it))
 }
 
+/// Returns the condition that explains the state of a Machine. Once the owner has decided about an unhealthy one, its decision
+/// is the cause of what goes on, or of what does not.
+pub(super) fn of_machine(machine: &Value) -> Option<&Value> {
+    let first = first_open(machine, MACHINE)?;
+    let decided = || {
+        let found = condition(machine, "OwnerRemediated").filter(|it| is_open(it));
+        found.filter(|it| text(it, "reason") != Some(UNDECIDED))
+    };
+    Some(if text(first, "type") == Some(CHECK) { decided().unwrap_or(first) } else { first })
+}
+
 /// Reports whether a condition is not as it should be.
 fn is_open(condition: &Value) -> bool {
     let kind = text(condition, "type").unwrap_or_default();
     let (status, message) = (text(condition, "status"), text(condition, "message").unwrap_or_default());
     let is_steady = if NEGATIVE.contains(&kind) { status != Some("True") } else { status == Some("True") };
-    !is_steady && (!BUSY.contains(&kind) || message.contains(OBSTACLE))
+    !is_steady && (!BUSY.contains(&kind) || OBSTACLES.iter().any(|part| message.contains(part)))
 }
 
 /// Returns kind and name of the owner that controls an object.
