@@ -31,6 +31,9 @@ pub const PROGRESS_DEADLINE: &str = "capstan.dev/progress-deadline";
 /// Annotation of a MachineDeployment with the action at the end of that time: `pause`. Absent: none.
 pub const ON_DEADLINE: &str = "capstan.dev/on-deadline";
 
+/// Annotation of a MachineDeployment with the number of its revisions that are kept. 0 is the same as 1. Absent: 10.
+pub const REVISION_HISTORY_LIMIT: &str = "capstan.dev/revision-history-limit";
+
 /// Annotation of a MachineDeployment with its last progress, in JSON. Its controller writes it.
 pub const PROGRESS: &str = "capstan.dev/progress";
 
@@ -84,6 +87,12 @@ pub fn max_retry(text: &str) -> Option<i32> {
     number(text)
 }
 
+/// Returns the value of [`REVISION_HISTORY_LIMIT`], or `None` if it is no number.
+#[must_use]
+pub fn history_limit(text: &str) -> Option<usize> {
+    number(text).and_then(|limit| usize::try_from(limit).ok())
+}
+
 /// Returns the value of [`REMEDIATION_RETRY_PERIOD`] or [`REMEDIATION_MIN_HEALTHY_PERIOD`], or `None` if it is no
 /// duration, or a negative one.
 #[must_use]
@@ -125,6 +134,7 @@ pub fn setting_problem(key: &str, value: &str) -> Option<String> {
             (max_in_flight(value).is_some(), "must be a number or a percentage, such as \"2\" or \"20%\"")
         }
         REMEDIATION_MAX_RETRY => (max_retry(value).is_some(), "must be a number, such as \"3\""),
+        REVISION_HISTORY_LIMIT => (history_limit(value).is_some(), "must be a number, such as \"10\""),
         REMEDIATION_RETRY_PERIOD
         | REMEDIATION_MIN_HEALTHY_PERIOD
         | NODE_DRAIN_TIMEOUT
@@ -163,6 +173,7 @@ mod tests {
                 vec!["", "-1", "+1", "101%", "%", "x"],
             ),
             (REMEDIATION_MAX_RETRY, vec!["0", "3"], vec!["", "-1", "1.5", "3x", "99999999999"]),
+            (REVISION_HISTORY_LIMIT, vec!["0", "10"], vec!["", "-1", "x"]),
             (REMEDIATION_RETRY_PERIOD, vec!["0s", "90s", "1h30m"], vec!["", "10", "-5m", "soon"]),
             (REMEDIATION_MIN_HEALTHY_PERIOD, vec!["1h"], vec!["hour"]),
             (NODE_DRAIN_TIMEOUT, vec!["0s", "30m"], vec!["", "600", "-1m"]),

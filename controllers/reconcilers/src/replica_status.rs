@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use apiserver_types::protection::is_protected;
 use apiserver_types::{Condition, ConditionStatus, Machine, Polarity, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
@@ -195,10 +196,12 @@ pub(crate) fn scaling_down(
     if current <= desired {
         return now.condition(kind, ConditionStatus::False, "NotScalingDown", "");
     }
-    let mut message = format!("Scaling down from {current} to {desired} replicas");
-    if let Some(line) = slow_deletions(machines, now) {
-        message = format!("{message}\n* {line}");
-    }
+    let protected = machines.iter().filter(|it| is_protected(&it.metadata)).map(ResourceExt::name_any);
+    let protected: Vec<String> = protected.collect();
+    let kept = if number(protected.len()) > desired { protection::note_of(protected) } else { None };
+    let notes = slow_deletions(machines, now).into_iter().chain(kept);
+    let lines: String = notes.map(|line| format!("\n* {line}")).collect();
+    let message = format!("Scaling down from {current} to {desired} replicas{lines}");
     now.condition(kind, ConditionStatus::True, "ScalingDown", &message)
 }
 
@@ -346,6 +349,18 @@ mod tests {
             (down.reason.as_str(), down.message.as_str()),
             ("ScalingDown", "Scaling down from 3 to 2 replicas")
         );
+    }
+
+    #[test]
+    fn protected_machines_that_keep_an_owner_from_scaling_down_are_named() {
+        let mut kept = machine("a", &[]);
+        kept.annotations_mut().insert(apiserver_types::protection::PROTECTED.to_owned(), "true".to_owned());
+        let machines = [kept, machine("b", &[])];
+        let message = |desired| scaling_down(Some(2), Some(desired), &machines, &Now::read()).message;
+        assert_eq!(message(1), "Scaling down from 2 to 1 replicas", "the other one goes");
+        let note =
+            "Not deleted because of the annotation or label capstan.dev/protected: a. Remove it to go on";
+        assert_eq!(message(0), format!("Scaling down from 2 to 0 replicas\n* {note}"));
     }
 
     #[test]

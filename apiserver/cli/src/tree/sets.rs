@@ -32,7 +32,8 @@ pub(super) fn control_plane(plane: &KubeadmControlPlane, objects: &ClusterObject
     settle(&mut node, &CONTROL_PLANE_CAUSES);
     node.children = machines_of(&plane.metadata, "KubeadmControlPlane", objects);
     let etcd = etcd(&node.children);
-    progress(&mut node, desired, status.up_to_date_replicas, etcd.as_deref());
+    let numbers = Numbers { desired, present: status.replicas, up_to_date: status.up_to_date_replicas };
+    progress(&mut node, numbers, etcd.as_deref());
     node.note = etcd.unwrap_or_default();
     node.override_state(plane);
     node
@@ -49,7 +50,8 @@ pub(super) fn deployment(deployment: &MachineDeployment, objects: &ClusterObject
     if node.severity == Severity::Done {
         node.state = status.phase.map(|phase| format!("{phase:?}")).unwrap_or(node.state);
     }
-    progress(&mut node, desired, status.up_to_date_replicas, None);
+    let numbers = Numbers { desired, present: status.replicas, up_to_date: status.up_to_date_replicas };
+    progress(&mut node, numbers, None);
     let sets = objects.sets.iter().filter(|set| is_owned(&set.metadata, "MachineDeployment", &node.name));
     node.children = sets.map(|set| machine_set(set, objects)).collect();
     // The MachineSet knows what holds it up. Its own line is left out while it has no Machines.
@@ -94,14 +96,35 @@ fn machines_of(owner: &ObjectMeta, kind: &str, objects: &ClusterObjects) -> Vec<
     machines.into_iter().map(|it| machine(it, objects)).collect()
 }
 
+/// Numbers of Machines in a rollout.
+#[derive(Debug, Clone, Copy)]
+struct Numbers {
+    desired: i32,
+    present: Option<i32>,
+    up_to_date: Option<i32>,
+}
+
+impl Numbers {
+    /// Returns the number of Machines that are still to be made, else of those that are still to be deleted.
+    fn text(self) -> String {
+        let up_to_date = self.up_to_date.unwrap_or_default();
+        let remaining = self.desired.saturating_sub(up_to_date).max(0);
+        let old = self.present.unwrap_or_default().saturating_sub(up_to_date).max(0);
+        match (remaining, old) {
+            (0, 1) => "1 old Machine remains".to_owned(),
+            (0, 2..) => format!("{old} old Machines remain"),
+            _ => format!("{remaining} of {} to go", self.desired),
+        }
+    }
+}
+
 /// Replaces the message of a rollout, which repeats what the Machines below say, by the number of Machines to go, and by
 /// the obstacle that ScalingUp names.
-fn progress(node: &mut Node, desired: i32, up_to_date: Option<i32>, etcd: Option<&str>) {
+fn progress(node: &mut Node, numbers: Numbers, etcd: Option<&str>) {
     if node.state != "RollingOut" {
         return;
     }
-    let remaining = desired.saturating_sub(up_to_date.unwrap_or_default()).max(0);
-    let mut message = format!("{remaining} of {desired} to go");
+    let mut message = numbers.text();
     if let Some(etcd) = etcd {
         message.push_str("; ");
         message.push_str(etcd);
@@ -120,4 +143,21 @@ fn etcd(machines: &[Node]) -> Option<String> {
     let members: Vec<bool> = members.map(apiserver_types::Condition::holds).collect();
     let healthy = members.iter().filter(|healthy| **healthy).count();
     (!members.is_empty()).then(|| format!("etcd {healthy} of {} healthy", members.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The text was "0 of 1 to go".
+    #[test]
+    fn a_rollout_that_has_its_new_machines_counts_the_old_ones_that_remain() {
+        let text = |desired, present, up_to_date| {
+            Numbers { desired, present: Some(present), up_to_date: Some(up_to_date) }.text()
+        };
+        assert_eq!(text(3, 4, 1), "2 of 3 to go");
+        assert_eq!(text(1, 2, 1), "1 old Machine remains");
+        assert_eq!(text(2, 4, 2), "2 old Machines remain");
+        assert_eq!(text(1, 1, 1), "0 of 1 to go");
+    }
 }

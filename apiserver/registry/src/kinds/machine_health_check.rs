@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::rules::json_fields::{default, get};
 use crate::rules::label_selection::LabelSelection;
 use crate::rules::machine_template::{CLUSTER_LABEL, label_with_cluster, validate_cluster};
-use crate::rules::rollout::validate_count;
+use crate::rules::rollout::{MOST_UNHEALTHY, negative, refuse_new, validate_count};
 
 /// Default time for a Node to appear. Unit: seconds.
 const STARTUP_SECONDS: i64 = 600;
@@ -40,6 +40,7 @@ impl Strategy for MachineHealthCheckStrategy {
         validate_selector(new, &mut errors);
         validate_cluster(new, old, &mut errors);
         validate_check(get(new, "spec").unwrap_or(&Value::Null), &FieldPath::new("spec"), &mut errors);
+        refuse_new(new, old, negative_counts, &mut errors);
         errors
     }
 
@@ -96,8 +97,12 @@ pub(crate) fn validate_check(check: &Value, at: &FieldPath, errors: &mut Vec<Fie
         let path = at.child("checks.nodeStartupTimeoutSeconds");
         errors.push(FieldError::invalid(path, &json!(seconds), "must be at least 30s"));
     }
-    let most = "remediation.triggerIf.unhealthyLessThanOrEqualTo";
-    validate_count(get(check, most), at.child(most), errors);
+    validate_count(get(check, MOST_UNHEALTHY), at.child(MOST_UNHEALTHY), errors);
+}
+
+fn negative_counts(check: &Value) -> Vec<FieldError> {
+    let spec = get(check, "spec").unwrap_or(&Value::Null);
+    negative(spec, &FieldPath::new("spec"), &[MOST_UNHEALTHY])
 }
 
 #[cfg(test)]
@@ -133,6 +138,11 @@ mod tests {
                 "/spec/remediation",
                 json!({"triggerIf": {"unhealthyLessThanOrEqualTo": "most"}}),
                 "must be either an int",
+            ),
+            (
+                "/spec/remediation",
+                json!({"triggerIf": {"unhealthyLessThanOrEqualTo": -1}}),
+                "unhealthyLessThanOrEqualTo: Invalid value: -1: must be",
             ),
         ] {
             let mut new = old.clone();

@@ -1,18 +1,20 @@
 //! MachineSet: strategy and validation.
 
-use apiserver_machinery::admission::UsedObject;
+use apiserver_machinery::admission::{GrantingWrite, UsedObject};
 use apiserver_machinery::quota::{Amounts, QuotaOwner};
 use apiserver_machinery::related::{ObjectReader, Verdict};
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::FieldError;
+use apiserver_types::{Described, MachineSet};
 use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::rules::json_fields::{items, text};
 use crate::rules::machine_template::{label_with_cluster, prepare_version};
 use crate::rules::{
-    machine_owner, protection, quota_shortage, quota_usage, replicas, rollout_settings, used_secrets,
+    in_place_marks, machine_owner, protection, quota_shortage, quota_usage, replicas, rollout_settings,
+    used_secrets,
 };
 
 /// Label that identifies the Machines of a set without a selector.
@@ -26,6 +28,10 @@ pub(crate) struct MachineSetStrategy;
 impl Strategy for MachineSetStrategy {
     fn used_objects(&self, object: &Value) -> Vec<UsedObject> {
         used_secrets::at(object, &used_secrets::OF_MACHINES)
+    }
+
+    async fn check_grants(&self, write: GrantingWrite<'_>) -> ApiResult<()> {
+        in_place_marks::check(write, &MachineSet::DESCRIPTOR, in_place_marks::OF_SETS)
     }
 
     fn quota_usage(&self, object: &Value) -> Amounts {

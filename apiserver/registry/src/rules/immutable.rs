@@ -39,13 +39,35 @@ pub(crate) fn spec_fields(
 }
 
 /// Returns an error of the whole `spec` if it differs between `new` and `old`, after `allow` has removed the allowed
-/// differences from both.
+/// differences from both. It names the fields.
 pub(crate) fn spec(new: &Value, old: &Value, allow: impl Fn(&mut Value, &mut Value)) -> Option<FieldError> {
     if is_same(new, old) {
         return None;
     }
     let (now, before) = allowed(new, old, allow);
-    (now != before).then(|| FieldError::forbidden(FieldPath::new("spec"), "cannot be modified"))
+    let changed = || format!("cannot be modified: {}", changed_paths(&before, &now).join(", "));
+    (now != before).then(|| FieldError::forbidden(FieldPath::new("spec"), &changed()))
+}
+
+/// Returns the dotted paths that differ, as a merge patch has them: a removed field as a whole, an added field by its
+/// leaves.
+pub(crate) fn changed_paths(before: &Value, now: &Value) -> Vec<String> {
+    let mut changed = Vec::new();
+    compare(Some(before), Some(now), "", &mut changed);
+    changed
+}
+
+fn compare(before: Option<&Value>, now: Option<&Value>, path: &str, changed: &mut Vec<String>) {
+    if before == now {
+        return;
+    }
+    let Some(Value::Object(fields)) = now else { return changed.push(path.to_owned()) };
+    let former = before.and_then(Value::as_object);
+    let gone = former.into_iter().flat_map(|former| former.keys()).filter(|name| !fields.contains_key(*name));
+    for name in fields.keys().chain(gone) {
+        let at = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        compare(former.and_then(|former| former.get(name)), fields.get(name), &at, changed);
+    }
 }
 
 /// Fast path: most writes do not change `spec`, so nothing has to be copied.
@@ -146,6 +168,23 @@ mod tests {
             "rootVolume": {}, "image": {"filter": {"name": ""}}, "identityRef": {"name": ""},
             "bastion": {"spec": {}}});
         assert_eq!(as_typed(&given), left);
+    }
+
+    #[test]
+    fn the_refusal_of_a_change_names_the_fields() {
+        let old =
+            json!({"spec": {"apiServer": {"lb": {"enabled": true}}, "network": {"id": "n"}, "tags": ["a"]}});
+        let mut new = old.clone();
+        new["spec"]["apiServer"]["lb"] = json!({"enabled": true, "provider": "ovn"});
+        new["spec"]["tags"] = json!([]);
+        forget(&mut new, "spec.network");
+        let free = |now: &mut Value, before: &mut Value| {
+            forget(now, "tags");
+            forget(before, "tags");
+        };
+        let error = spec(&new, &old, free).unwrap();
+        assert_eq!(error.to_string(), "spec: Forbidden: cannot be modified: apiServer.lb.provider, network");
+        assert!(spec(&old, &old, free).is_none());
     }
 
     #[test]

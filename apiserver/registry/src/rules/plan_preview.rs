@@ -1,4 +1,7 @@
 //! Preview of a dry run: the plan of the change, as warnings. The verb `plan` answers with the whole of it.
+//!
+//! A dry run reads no workload cluster: tools make dry runs of all their objects again and again, and each would be a new
+//! connection there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +15,7 @@ use apiserver_types::{Cluster, Described, Descriptor, KubeadmControlPlane, Machi
 use serde_json::Value;
 
 use crate::rules::plan_lines::{self, Line};
-use crate::rules::plan_verb::{NAME, PlanFailure, Planner, PlannerSlot};
+use crate::rules::plan_verb::{NAME, PlanFailure, PlanLimits, Planner, PlannerSlot};
 use crate::rules::template_revision;
 
 /// Longest time of the reads in clouds. A cloud usually answers them within a second, and the client of a dry run waits.
@@ -151,12 +154,13 @@ async fn planned(
     let name = object::name(&new).to_owned();
     let shown = subject.own().is_none().then_some(permitted);
     let lines = |plan: &Value| plan_lines::lines(plan, subject.kind, &name, shown);
-    let after = lines(&planner.plan(subject.kind, new, old.clone(), CLOUDS).await?);
+    let limits = PlanLimits { clouds: CLOUDS, ..PlanLimits::default() };
+    let after = lines(&planner.plan(subject.kind, new, old.clone(), limits).await?);
     if after.is_empty() {
         return Ok(after);
     }
     // Only its effects count, so it reads no cloud. An error of it hides nothing.
-    let before = planner.plan(subject.kind, old.clone(), old, Duration::ZERO).await;
+    let before = planner.plan(subject.kind, old.clone(), old, PlanLimits::default()).await;
     let before = before.map(|before| lines(&before)).unwrap_or_default();
     let is_same = plan_lines::effects(&before) == plan_lines::effects(&after);
     Ok(if is_same { Vec::new() } else { after })

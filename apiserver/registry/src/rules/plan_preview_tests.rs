@@ -8,12 +8,12 @@ use serde_json::json;
 
 use super::*;
 
-/// Planner with one answer for the changed object, and one for the stored one. It records the times for clouds.
+/// Planner with one answer for the changed object, and one for the stored one. It records the limits of its reads.
 #[derive(Debug)]
 struct Plans {
     after: Result<Value, PlanFailure>,
     before: Result<Value, PlanFailure>,
-    calls: Mutex<Vec<Duration>>,
+    calls: Mutex<Vec<PlanLimits>>,
 }
 
 #[async_trait]
@@ -23,9 +23,9 @@ impl Planner for Plans {
         _: &str,
         changed: Value,
         stored: Value,
-        clouds: Duration,
+        limits: PlanLimits,
     ) -> Result<Value, PlanFailure> {
-        self.calls.lock().unwrap().push(clouds);
+        self.calls.lock().unwrap().push(limits);
         if changed == stored { self.before.clone() } else { self.after.clone() }
     }
 }
@@ -67,12 +67,12 @@ fn plan(effect: &str) -> Value {
     json!({"machines": [{"name": "m", "effect": effect, "reasons": []}], "steps": []})
 }
 
-/// Returns the warnings of a change of an object, and the times for clouds of the plans.
+/// Returns the warnings of a change of an object, and the limits of the plans.
 async fn warned(
     kind: &str,
     planner: Plans,
     permitted: &'static [&'static str],
-) -> (Vec<String>, Vec<Duration>) {
+) -> (Vec<String>, Vec<PlanLimits>) {
     let object = |version: &str| {
         let annotations = json!({"capstan.dev/template-revision": version});
         json!({"metadata": {"name": "x", "namespace": "team", "annotations": annotations}})
@@ -108,7 +108,9 @@ async fn a_change_has_the_warnings_of_its_plan_and_the_place_of_the_whole() {
     let more = "The whole plan, with all steps: capstan plan machinedeployment x -n team -f FILE, or POST to \
                 machinedeployments/x/plan";
     assert_eq!(warnings, ["MachineDeployment x: 1 Machine is replaced", more]);
-    assert_eq!(calls, [CLOUDS, Duration::ZERO], "the stored object is compared without its cloud");
+    let with_cloud = PlanLimits { clouds: CLOUDS, workloads: Duration::ZERO };
+    let expected = [with_cloud, PlanLimits::default()];
+    assert_eq!(calls, expected, "the stored object is compared without its cloud, and no drain is checked");
 }
 
 #[tokio::test]

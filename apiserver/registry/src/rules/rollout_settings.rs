@@ -7,7 +7,7 @@ use apiserver_types::node_labels::NODE_LABELS;
 use apiserver_types::rollout_settings::{
     NODE_DRAIN_TIMEOUT, NODE_VOLUME_DETACH_TIMEOUT, ON_DEADLINE, PROGRESS_DEADLINE,
     REMEDIATION_MAX_IN_FLIGHT, REMEDIATION_MAX_RETRY, REMEDIATION_MIN_HEALTHY_PERIOD,
-    REMEDIATION_RETRY_PERIOD, ROLLOUT_POLICY, setting_problem,
+    REMEDIATION_RETRY_PERIOD, REVISION_HISTORY_LIMIT, ROLLOUT_POLICY, setting_problem,
 };
 use serde_json::{Value, json};
 
@@ -43,6 +43,7 @@ pub(crate) const OF_DEPLOYMENTS: &[&str] = &[
     ON_DEADLINE,
     MAINTENANCE_WINDOW,
     ROLLOUT_POLICY,
+    REVISION_HISTORY_LIMIT,
 ];
 
 /// Adds an error for each setting that has an unusable value. A value that is stored already is no error, so that an
@@ -101,6 +102,7 @@ mod tests {
         let errors = found(&window, None);
         assert!(errors[0].ends_with("hour \"25\" is not within 0 to 23"), "{errors:?}");
         assert_eq!(found(&object(ROLLOUT_POLICY, "InPlace"), None).len(), 1);
+        assert_eq!(found(&object(REVISION_HISTORY_LIMIT, "x"), None).len(), 1);
     }
 
     #[test]

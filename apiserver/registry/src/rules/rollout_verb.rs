@@ -25,6 +25,15 @@ pub(crate) trait RolloutEffect: Send + Sync + std::fmt::Debug + 'static {
     /// # Errors
     /// The errors of the API.
     async fn run(&self, verb: &RolloutVerb, call: &ActionCall<'_>, owner: Value) -> ApiResult<Value>;
+
+    /// Returns why there is nothing to do, for people. The response is then the owner as it is, with this as a warning.
+    /// Default: there is always something to do.
+    ///
+    /// # Errors
+    /// The errors of the API.
+    async fn needless(&self, _call: &ActionCall<'_>, _owner: &Value) -> ApiResult<Option<String>> {
+        Ok(None)
+    }
 }
 
 /// One verb.
@@ -185,9 +194,15 @@ impl ActionHandler for RolloutVerb {
             if self.method == ActionMethod::Post && object::is_deleting(&owner) {
                 return Err(self.conflict(&call, "it is being deleted"));
             }
+            if let Some(why) = self.effect.needless(&call, &owner).await? {
+                let warnings = vec![why];
+                return Ok(ActionResponse { object: owner, warnings, ..ActionResponse::default() });
+            }
             let revision = object::meta(&owner, "resourceVersion").to_owned();
             match self.effect.run(self, &call, owner).await {
-                Ok(object) => return Ok(ActionResponse { object, created: false }),
+                Ok(object) => {
+                    return Ok(ActionResponse { object, created: false, ..ActionResponse::default() });
+                }
                 Err(error) if error.code == 409 && attempts > 0 => {
                     owner = self.current(&call).await?;
                     // The client names the object that it has read, or the object itself forbids the effect.
@@ -217,82 +232,45 @@ impl RolloutEffect for Restart {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicU64, Ordering};
-
-    use apiserver_machinery::action::{Caller, Objects};
-    use apiserver_machinery::lock::{Lock, Validity};
-    use apiserver_machinery::status::ResourceNames;
+    use apiserver_machinery::action::Caller;
     use apiserver_types::MachineDeployment;
 
     use super::*;
-
-    /// Another client changes the only object just before each of the first writes.
-    #[derive(Debug)]
-    struct Busy {
-        revision: AtomicU64,
-        others: u64,
-    }
-
-    #[async_trait]
-    impl Objects for Busy {
-        fn resource(&self, _: &str, _: &str) -> Option<&dyn ResourceNames> {
-            None
-        }
-
-        fn fill_in(&self, _: &str, _: &str, _: &mut Value) {}
-
-        async fn get(&self, _: &str, _: &str, _: &str, name: &str) -> ApiResult<Option<Value>> {
-            let revision = self.revision.load(Ordering::SeqCst).to_string();
-            let metadata = json!({"name": name, "resourceVersion": revision, "annotations": {}});
-            Ok(Some(json!({"metadata": metadata, "spec": {"rollout": {}}})))
-        }
-
-        async fn list(&self, _: &str, _: &str, _: &str, _: &str) -> ApiResult<Vec<Value>> {
-            Ok(Vec::new())
-        }
-
-        async fn create(
-            &self,
-            _: &str,
-            _: &str,
-            _: &str,
-            object: Value,
-            _: bool,
-            _: Option<Validity>,
-        ) -> ApiResult<Value> {
-            Ok(object)
-        }
-
-        async fn update(
-            &self,
-            _: &str,
-            _: &str,
-            _: &str,
-            _: &str,
-            object: Value,
-            _: bool,
-        ) -> ApiResult<Value> {
-            if self.revision.fetch_add(1, Ordering::SeqCst) < self.others {
-                return Err(ApiError::untyped(409, "the object has been modified".to_owned()));
-            }
-            Ok(object)
-        }
-
-        async fn lock(&self, _: &str) -> ApiResult<Lock> {
-            Err(ApiError::internal("there is no lock".to_owned()))
-        }
-
-        async fn unlock(&self, _: Lock) {}
-    }
+    use crate::rules::stored_object::StoredObject;
 
     /// Restarts a MachineDeployment that others change this number of times.
     async fn restart(others: u64, body: Value) -> ApiResult<Value> {
-        let objects = Busy { revision: AtomicU64::new(0), others };
-        let caller = Caller { username: "ann".to_owned(), ..Caller::default() };
-        let call =
-            ActionCall { namespace: "ns", name: "md", body, caller, dry_run: false, objects: &objects };
+        let deployment = json!({"metadata": {"name": "md", "annotations": {}}, "spec": {"rollout": {}}});
+        let stored = StoredObject::new(MachineDeployment::DESCRIPTOR, deployment).changed_by_others(others);
         let verb = RolloutVerb::change::<MachineDeployment>("restart", "RolloutRestart", Restart);
-        Ok(verb.invoke(call).await?.object)
+        stored.call(verb.as_ref(), body).await
+    }
+
+    /// Effect that has nothing to do.
+    #[derive(Debug)]
+    struct Idle;
+
+    #[async_trait]
+    impl RolloutEffect for Idle {
+        async fn run(&self, verb: &RolloutVerb, call: &ActionCall<'_>, owner: Value) -> ApiResult<Value> {
+            verb.store(call, owner, "idle", false).await
+        }
+
+        async fn needless(&self, _: &ActionCall<'_>, _: &Value) -> ApiResult<Option<String>> {
+            Ok(Some("nothing is changed".to_owned()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_verb_without_anything_to_do_writes_nothing_and_says_so() {
+        let deployment = json!({"metadata": {"name": "md", "annotations": {}}, "spec": {}});
+        let stored = StoredObject::new(MachineDeployment::DESCRIPTOR, deployment);
+        let verb = RolloutVerb::change::<MachineDeployment>("idle", "RolloutRestart", Idle);
+        let (caller, body) = (Caller::default(), json!({}));
+        let call = ActionCall { namespace: "ns", name: "md", body, caller, dry_run: false, objects: &stored };
+        let answer = verb.invoke(call).await.unwrap();
+        assert_eq!(answer.warnings, ["nothing is changed"]);
+        assert_eq!((answer.object["metadata"]["name"].as_str(), stored.last_write()), (Some("md"), None));
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! Labels and annotations of updates in place. Upstream's names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use apiserver_types::Machine;
 use controllers_extensions::Hook;
@@ -24,6 +24,16 @@ pub(crate) const ACKNOWLEDGED: &str = "in-place-updates.internal.cluster.x-k8s.i
 
 /// Annotation of a Machine with the hooks that are to be called, sorted and separated by commas.
 pub(crate) const PENDING_HOOKS: &str = "runtime.cluster.x-k8s.io/pending-hooks";
+
+/// Marks of a Machine.
+const OF_MACHINES: [&str; 3] = [UPDATING, PENDING_ACKNOWLEDGE, PENDING_HOOKS];
+
+/// Returns the annotations of a template without marks. Only the controllers mark Machines, because they have an update begin
+/// that an extension server has accepted.
+pub(crate) fn without_marks(mut annotations: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    annotations.retain(|key, _| !OF_MACHINES.contains(&key.as_str()));
+    annotations
+}
 
 /// Returns the names in an annotation.
 pub(crate) fn listed(text: Option<&String>) -> BTreeSet<&str> {
@@ -91,6 +101,13 @@ mod tests {
             let machine = machine(&annotations);
             assert_eq!((is_updating(&machine), is_pending(&machine)), (updating, pending), "{annotations:?}");
         }
+    }
+
+    #[test]
+    fn a_template_marks_no_machine() {
+        let keys = ["own", UPDATING, PENDING_ACKNOWLEDGE, PENDING_HOOKS];
+        let template = keys.map(|key| (key.to_owned(), String::new()));
+        assert_eq!(without_marks(BTreeMap::from(template)).keys().collect::<Vec<_>>(), ["own"]);
     }
 
     #[test]

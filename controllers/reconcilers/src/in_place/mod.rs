@@ -13,6 +13,6 @@ mod servers;
 pub(crate) use compare::{Change, MACHINE_FIELDS};
 pub(crate) use markers::{
     ACKNOWLEDGED, MOVE_TO, PENDING_ACKNOWLEDGE, PENDING_HOOKS, RECEIVE_FROM, is_pending, is_updating, joined,
-    listed, with_hook, without_hook,
+    listed, with_hook, without_hook, without_marks,
 };
 pub(crate) use servers::{Answered, Failures, answered, fingerprint, only_handler};

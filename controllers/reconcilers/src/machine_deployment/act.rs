@@ -172,9 +172,10 @@ impl Actor<'_> {
             let name = set.name_any();
             let adopted = self.sets.patch(&name, &PatchParams::default(), &Patch::Merge(&change)).await;
             if let Err(error) = adopted {
+                let error = ReconcileError::from(error);
                 let message = format!("Failed to adopt MachineSet {name:?}: {error}");
                 self.event(deployment, Severity::Warning, "FailedAdopt", &message).await;
-                return Err(error.into());
+                return Err(error);
             }
             let message = format!("Adopted MachineSet {name:?}");
             self.event(deployment, Severity::Normal, "SuccessfulAdopt", &message).await;

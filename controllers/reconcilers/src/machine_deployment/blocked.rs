@@ -1,4 +1,6 @@
-//! Machine that blocks a MachineDeployment, and its own cause, for people. Pure.
+//! Obstacles of a MachineDeployment: a Machine with its own cause, or the preflight checks of its sets. For people. Pure.
+
+use std::collections::BTreeSet;
 
 use apiserver_types::{Condition, Machine, MachineSet};
 use k8s_openapi::jiff::Timestamp;
@@ -6,6 +8,7 @@ use kube::ResourceExt;
 
 use super::observe::Observed;
 use crate::aggregate::points_in_one_line;
+use crate::machine_set::preflight;
 use crate::replica_status::{counts, is_deleting};
 
 /// Returns the Machine that has been blocked for the longest time, and its own cause.
@@ -27,6 +30,26 @@ pub(super) fn cause(observed: &Observed, obstacle: Option<&str>, numbers: &str) 
     let obstacle = obstacle.map(|text| format!("No Machine can be made {text}"));
     let found = obstacle.or_else(|| observed.sets.iter().find_map(of_set));
     found.unwrap_or_else(|| format!("No Machine is blocked: {numbers}"))
+}
+
+/// Returns the preflight checks for which the sets make no Machines, as the sets report them. Each one once.
+pub(super) fn checks(observed: &Observed) -> BTreeSet<&str> {
+    let waiting = observed.sets.iter().filter_map(|set| set.condition("ScalingUp")).filter(|it| it.holds());
+    let points = waiting.flat_map(|it| it.message.lines()).filter_map(|line| line.strip_prefix("* "));
+    points.filter(|line| line.ends_with(preflight::FAILED)).collect()
+}
+
+/// Adds to the condition ScalingUp the preflight checks for which no Machine is made.
+pub(super) fn explained(condition: Condition, observed: &Observed) -> Condition {
+    let checks = checks(observed);
+    if checks.is_empty() || !condition.holds() {
+        return condition;
+    }
+    let begin = if condition.message.contains(" is blocked ") { "" } else { " is blocked because:" };
+    let lines: String = checks.iter().map(|line| format!("\n* {line}")).collect();
+    let message = format!("{}{begin}{lines}", condition.message);
+    let (kind, reason) = (&condition.kind, condition.reason.as_str());
+    Condition::new(kind, condition.status, reason, &message, condition.last_transition_time.clone())
 }
 
 /// Returns since when a Machine is blocked: its deletion, or the end of its availability, or its creation.

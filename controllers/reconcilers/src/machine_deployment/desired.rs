@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use super::decide::{is_on_delete, limits};
 use super::template_revisions;
+use crate::in_place::{ACKNOWLEDGED, MOVE_TO, RECEIVE_FROM};
 use crate::machine_labels::{
     DEPLOYMENT_NAME, DESIRED_REPLICAS, DISABLE_CREATE, MAX_REPLICAS, REVISION, REVISION_HISTORY,
     TEMPLATE_HASH,
@@ -26,7 +27,7 @@ use crate::machine_set::spread;
 use crate::{CLUSTER_NAME_LABEL, generated_names, ownership};
 
 /// Annotations of a MachineDeployment that are not copied: they describe this object, or change with each write.
-const NOT_COPIED: [&str; 21] = [
+const NOT_COPIED: [&str; 24] = [
     "kubectl.kubernetes.io/last-applied-configuration",
     "cluster.x-k8s.io/conversion-data",
     REVISION,
@@ -49,6 +50,10 @@ const NOT_COPIED: [&str; 21] = [
     SPREAD_FAILURE_DOMAINS,
     MAINTENANCE_WINDOW,
     CHANGED_AT,
+    // The controller alone has Machines move between sets.
+    MOVE_TO,
+    RECEIVE_FROM,
+    ACKNOWLEDGED,
 ];
 
 /// Revisions of the template: of the set that has it now, and those that this set had before.
@@ -194,7 +199,9 @@ mod tests {
         deployment.metadata.namespace = Some("ns".to_owned());
         deployment.annotations_mut().insert("own".to_owned(), "1".to_owned());
         deployment.annotations_mut().insert(NOT_COPIED[0].to_owned(), "{}".to_owned());
-        deployment.annotations_mut().insert(REVISION.to_owned(), "7".to_owned());
+        for key in [REVISION, MOVE_TO, RECEIVE_FROM, ACKNOWLEDGED] {
+            deployment.annotations_mut().insert(key.to_owned(), "7".to_owned());
+        }
         deployment.spec.cluster_name = "c".to_owned();
         deployment.spec.replicas = Some(2);
         let labels = BTreeMap::from([("a".to_owned(), "b".to_owned())]);

@@ -41,7 +41,7 @@ use crate::topology_templates;
 use act::Actor;
 use decide::Step;
 use observe::Observed;
-pub(crate) use plan::plan;
+pub(crate) use plan::{plan, preflight};
 use surge::Surge;
 use updaters::Updaters;
 

@@ -6,6 +6,7 @@ use apiserver_types::{
 };
 
 use super::*;
+use crate::api_in_memory::FakeApi;
 
 fn set(version: &str, replicas: i32) -> MachineSet {
     let mut set = MachineSet::new("old", MachineSetSpec::default());
@@ -58,6 +59,38 @@ fn another_version_replaces_one_machine_after_the_other() {
     assert_eq!(told(&plan), expected);
     let steps = [create("md-(new-1)"), delete("a"), create("md-(new-2)"), delete("b")];
     assert_eq!(plan.steps, steps);
+}
+
+#[test]
+fn a_pause_is_an_obstacle_if_machines_are_out_of_date() {
+    let mut changed = deployment("v2", 2);
+    changed.spec.paused = Some(true);
+    let held = plan(&changed, observed("v1", &["a", "b"]));
+    assert_eq!(held.steps, []);
+    assert_eq!(held.obstacles, ["spec.paused is true, so that no Machine is replaced"]);
+    changed.spec.template.spec.version = Some("v1".to_owned());
+    assert_eq!(plan(&changed, observed("v1", &["a", "b"])).obstacles, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn preflight_checks_of_the_changed_template_are_found_before_a_set_exists() {
+    let api = FakeApi::default();
+    let put = |spec: Value| {
+        let path = "/apis/cluster.x-k8s.io/v1beta2/namespaces/ns/clusters/blue";
+        api.put(path, json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Cluster", "spec": spec}));
+    };
+    let mut changed = deployment("v2", 2);
+    changed.metadata.namespace = Some("ns".to_owned());
+    changed.spec.cluster_name = "blue".to_owned();
+    let context = api.context("rollout-planner");
+    assert_eq!(preflight(&context, &changed).await.unwrap(), Vec::<String>::new(), "without a Cluster");
+    put(json!({}));
+    assert_eq!(preflight(&context, &changed).await.unwrap(), Vec::<String>::new(), "without a control plane");
+    let group = "controlplane.cluster.x-k8s.io";
+    put(json!({"controlPlaneRef": {"apiGroup": group, "kind": "KubeadmControlPlane", "name": "cp"}}));
+    let expected =
+        "KubeadmControlPlane ns/cp does not exist (\"ControlPlaneIsStable\" preflight check failed)";
+    assert_eq!(preflight(&context, &changed).await.unwrap(), [expected]);
 }
 
 #[test]

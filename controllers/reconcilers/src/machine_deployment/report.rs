@@ -9,7 +9,7 @@ use apiserver_types::{
 
 use super::decide::{limits, numbers};
 use super::observe::Observed;
-use super::{hold, progress, quota, sameness, scale_down};
+use super::{blocked, hold, progress, quota, sameness, scale_down};
 use crate::deprecated_conditions::{Old, set, state, summary};
 use crate::replica_status::{self, Now, number};
 use crate::templates::Missing;
@@ -79,7 +79,7 @@ fn conditions(
         rolling_out(deployment, observed, now),
         replica_status::remediating(machines, None, "MachineDeployment/MachineSet", now),
         scale_down::explained(scaling_down, deployment, observed, now.instant),
-        quota::explained(scaling_up, deployment, observed),
+        quota::explained(blocked::explained(scaling_up, observed), deployment, observed),
         replica_status::machines_ready(machines, now),
         replica_status::machines_up_to_date(machines, now),
         paused::condition(deployment, observed.cluster.as_ref(), &now.time),
@@ -163,11 +163,15 @@ fn rolling_out(deployment: &MachineDeployment, observed: &Observed, now: &Now) -
     let held = hold.iter().flat_map(|_| hold::differences(deployment, observed, now.instant));
     // Why Machines are replaced, although an extension server updates others in place.
     let refusals = observed.in_place.refusals.iter().filter(|_| hold.is_none());
+    // A surplus Machine that waits is no part of the scaling.
+    let checks = blocked::checks(observed);
+    let checks = checks.into_iter().filter(|_| hold.is_none());
     let lines: BTreeSet<(bool, String)> = outdated
         .iter()
         .flat_map(|condition| condition.message.lines().map(str::to_owned))
         .chain(held.map(|line| format!("* {line}")))
         .chain(refusals.map(|line| format!("* Not made in place: {line}")))
+        .chain(checks.map(|line| format!("* Waiting: {line}")))
         .map(|line| (!line.starts_with("* Version"), line))
         .collect();
     let lines: Vec<String> = lines.into_iter().map(|(_, line)| line).collect();
@@ -303,6 +307,28 @@ mod tests {
         report(&mut deployment, &Observed { machines, ..Observed::default() }, &Now::read());
         let message = "Rolling out 2 not up-to-date replicas\n* Version v1, v2 required\n* OpenStackMachine is not up-to-date";
         assert_eq!(told(&deployment, "RollingOut"), ("RollingOut".to_owned(), message.to_owned()));
+    }
+
+    #[test]
+    fn preflight_checks_of_the_sets_are_named_while_scaling_up_and_while_rolling_out() {
+        let check = "cp is upgrading (\"ControlPlaneIsStable\" preflight check failed)";
+        let mut set = set_of(1, 1);
+        let message = format!("Scaling up from 0 to 1 replicas is blocked because:\n* other\n* {check}");
+        let condition =
+            Condition::new("ScalingUp", ConditionStatus::True, "ScalingUp", &message, Time::default());
+        set.status.get_or_insert_default().conditions = Some(vec![condition]);
+        let of = |replicas, machines| {
+            let mut deployment = deployment(replicas);
+            let observed = Observed { sets: vec![set.clone()], machines, ..Observed::default() };
+            report(&mut deployment, &observed, &Now::read());
+            (told(&deployment, "ScalingUp").1, told(&deployment, "RollingOut").1)
+        };
+        let scaling_up = format!("Scaling up from 0 to 1 replicas is blocked because:\n* {check}");
+        assert_eq!(of(1, Vec::new()), (scaling_up, String::new()));
+        let lines = format!("* Version v1, v2 required\n* Waiting: {check}");
+        let rolling_out = format!("Rolling out 1 not up-to-date replicas\n{lines}");
+        let machines = vec![outdated("a", "* Version v1, v2 required")];
+        assert_eq!(of(1, machines), (String::new(), rolling_out));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use apiserver_types::rollout_settings::{REVISION_HISTORY_LIMIT, history_limit};
 use apiserver_types::{
     AnyObject, CHANGE_CAUSE, CHANGED_BY, MachineDeployment, MachineDeploymentRevision,
     MachineDeploymentRevisionSpec, MachineSet, TEMPLATE_DIGESTS, TEMPLATE_REVISION, Time, template_revision,
@@ -18,9 +19,6 @@ use serde_json::{Map, Value, json};
 use super::observe::Observed;
 use crate::machine_labels::DEPLOYMENT_NAME;
 use crate::{CLUSTER_NAME_LABEL, kept_revisions, ownership, templates};
-
-/// Annotation of a MachineDeployment with the number of revisions to keep.
-const LIMIT: &str = "capstan.dev/revision-history-limit";
 
 /// Number of revisions to keep, if the MachineDeployment does not say.
 const DEFAULT_LIMIT: usize = 10;
@@ -80,7 +78,7 @@ fn surplus<'a>(
     known: &'a [MachineDeploymentRevision],
     sets: &[MachineSet],
 ) -> Vec<&'a MachineDeploymentRevision> {
-    let limit = deployment.annotations().get(LIMIT).and_then(|text| text.parse::<usize>().ok());
+    let limit = deployment.annotations().get(REVISION_HISTORY_LIMIT).and_then(|text| history_limit(text));
     let kept = limit.unwrap_or(DEFAULT_LIMIT).max(1).saturating_sub(1);
     let of_sets = sets.iter().flat_map(|set| {
         let references = templates::references(&set.spec.template.spec);
@@ -221,13 +219,13 @@ fn revision(
     present: Present,
 ) -> MachineDeploymentRevision {
     let number = newest.map_or(0, |newest| newest.spec.revision).saturating_add(1);
-    let (by, at) = author(deployment, known, &present);
+    let (by, at, is_verb) = author(deployment, known, &present);
     let digest = digest(&present);
     let spec = MachineDeploymentRevisionSpec {
         deployment_name: deployment.name_any(),
         revision: number,
         changes: newest.map(|_| changes(known, &present)),
-        change_cause: deployment.annotations().get(CHANGE_CAUSE).map(|text| short(text)),
+        change_cause: cause(deployment, is_verb),
         changed_by: by,
         changed_at: Some(at),
         digest: Some(digest),
@@ -248,16 +246,35 @@ fn revision(
 }
 
 /// Returns who made the present template what it is, and when: who edited the MachineDeployment, or a template that it
-/// refers to.
-fn author(deployment: &MachineDeployment, known: &Present, present: &Present) -> (Option<String>, Time) {
+/// refers to. The last value is true if a verb did so.
+fn author(
+    deployment: &MachineDeployment,
+    known: &Present,
+    present: &Present,
+) -> (Option<String>, Time, bool) {
     let own = last_edit(&deployment.metadata);
     let of_templates = present.edits.iter().max().cloned().filter(|_| known.template == present.template);
     let Some((at, is_verb, manager)) = of_templates.or(own) else {
-        return (None, controllers_runtime::now());
+        return (None, controllers_runtime::now(), false);
     };
     let by_verb = deployment.annotations().get(CHANGED_BY).filter(|_| is_verb);
     let at = at.map(|at| Time(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()));
-    (by_verb.cloned().or(manager).map(|text| short(&text)), at.unwrap_or_else(controllers_runtime::now))
+    let by = by_verb.cloned().or(manager).map(|text| short(&text));
+    (by, at.unwrap_or_else(controllers_runtime::now), is_verb)
+}
+
+/// Returns the cause of a change. A verb writes its cause into the annotation, which stays there after the change of
+/// another client.
+fn cause(deployment: &MachineDeployment, is_verb: bool) -> Option<String> {
+    let text = deployment.annotations().get(CHANGE_CAUSE)?;
+    let annotation = format!("f:{CHANGE_CAUSE}");
+    let entries = deployment.metadata.managed_fields.iter().flatten();
+    let mut of_verbs = entries.filter(|entry| entry.manager.as_deref() == Some(SERVER));
+    let is_of_verb = of_verbs.any(|entry| {
+        let fields = entry.fields_v1.as_ref().map(|fields| &fields.0);
+        fields.and_then(|it| it.get("f:metadata")?.get("f:annotations")?.get(&annotation)).is_some()
+    });
+    (is_verb || !is_of_verb).then(|| short(text))
 }
 
 /// Returns the last change of `spec.template`, or the last verb: one that only removes fields owns none of the template
@@ -404,6 +421,28 @@ mod tests {
         assert!(complete.spec.infrastructure_template.is_some());
     }
 
+    #[test]
+    fn the_cause_of_a_verb_is_no_cause_of_a_later_change() {
+        let cause = |edited: &str, owner: &str| {
+            let entry = |manager: &str, time: &str, fields: Value| json!({"manager": manager, "operation": "Update", "time": time, "fieldsType": "FieldsV1", "fieldsV1": fields});
+            let annotation = json!({"f:metadata": {"f:annotations": {"f:kubernetes.io/change-cause": {}}}});
+            let verb = json!({"f:metadata": {"f:annotations": {"f:capstan.dev/changed-by": {}}}});
+            let deployment = serde_json::from_value::<MachineDeployment>(json!({
+                "metadata": {"name": "md", "annotations": {"kubernetes.io/change-cause": "back"}, "managedFields": [
+                    entry("kubectl", edited, json!({"f:spec": {"f:template": {}}})),
+                    entry("capstan", "2026-01-01T00:00:01Z", verb),
+                    entry(owner, "2026-01-01T00:00:01Z", annotation),
+                ]},
+                "spec": {"clusterName": "c", "selector": {}, "template": {"spec": {
+                    "clusterName": "c", "bootstrap": {}, "infrastructureRef": {"apiGroup": "g", "kind": "k", "name": "n"}}}},
+            }));
+            revision(&deployment.unwrap(), None, &Present::default(), Present::default()).spec.change_cause
+        };
+        assert_eq!(cause("2026-01-01T00:00:00Z", "capstan").as_deref(), Some("back"), "the verb came last");
+        assert_eq!(cause("2026-01-01T00:00:02Z", "capstan"), None, "kubectl came last");
+        assert_eq!(cause("2026-01-01T00:00:02Z", "kubectl").as_deref(), Some("back"), "a person wrote it");
+    }
+
     fn template() -> Template {
         let object =
             json!({"apiVersion": "g/v1", "kind": "KTemplate", "metadata": {"name": "t"}, "spec": {}});
@@ -416,7 +455,7 @@ mod tests {
             let mut deployment = MachineDeployment::new("md", MachineDeploymentSpec::default());
             deployment.metadata.namespace = Some("ns".to_owned());
             deployment.metadata.uid = Some("u".to_owned());
-            deployment.annotations_mut().insert(LIMIT.to_owned(), limit.to_owned());
+            deployment.annotations_mut().insert(REVISION_HISTORY_LIMIT.to_owned(), limit.to_owned());
             let mut revisions: Vec<MachineDeploymentRevision> = Vec::new();
             for _ in 0..count {
                 let bare = super::present(&deployment, &Observed::default());

@@ -14,13 +14,13 @@ use crate::deprecated_conditions::{self, Old};
 use crate::replica_status::is_unhealthy;
 
 /// Type of the condition with the result of a health check.
-const HEALTH: &str = "HealthCheckSucceeded";
+pub(super) const HEALTH: &str = "HealthCheckSucceeded";
 
 /// Type of the condition that makes the owner of a Machine replace it.
-const OWNER: &str = "OwnerRemediated";
+pub(super) const OWNER: &str = "OwnerRemediated";
 
 /// Type of the condition about the request for external remediation.
-const EXTERNAL: &str = "ExternallyRemediated";
+pub(super) const EXTERNAL: &str = "ExternallyRemediated";
 
 /// Reason of a Machine whose remediation has not begun: its owner or an external remediator has to act.
 const WAITING: &str = "WaitingForRemediation";
@@ -32,7 +32,7 @@ pub(super) const NO_TEMPLATE: &str = "RemediationTemplateNotFound";
 pub(super) const NOT_CREATED: &str = "RemediationRequestCreationFailed";
 
 /// Attempts to write a Machine that others write, too. Each begins with what they wrote.
-const ATTEMPTS: usize = 3;
+pub(super) const ATTEMPTS: usize = 3;
 
 /// Result of a pass over all Machines.
 #[derive(Debug, Default)]

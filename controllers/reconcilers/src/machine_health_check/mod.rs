@@ -8,6 +8,7 @@ mod decide;
 mod judge;
 mod nodes;
 mod observe;
+mod release;
 mod report;
 mod requests;
 mod requeue;
@@ -150,6 +151,27 @@ impl MachineHealthCheckReconciler {
         }
     }
 
+    /// Ends the marks of a health check that does not exist any more, as the watch has last seen it. One that exists does so
+    /// in its passes.
+    ///
+    /// # Errors
+    /// The API's own failure.
+    async fn forget_deleted(&self, check: &MachineHealthCheck) -> Result<(), ReconcileError> {
+        let namespace = check.namespace().unwrap_or_default();
+        let api: Api<MachineHealthCheck> = Api::namespaced(self.context.client.clone(), &namespace);
+        let found = api.get_opt(&check.name_any()).await?;
+        if found.is_some_and(|it| it.uid() == check.uid()) {
+            return Ok(());
+        }
+        let uid = check.uid().unwrap_or_default();
+        self.pace.forget(&uid);
+        self.sightings.forget(&uid);
+        match observe::cluster(&self.context, check).await? {
+            Some(cluster) => release::release(&self.context, check, &cluster, &[]).await,
+            None => Ok(()),
+        }
+    }
+
     /// Acts by a plan, and reports.
     async fn follow(
         &self,
@@ -160,6 +182,7 @@ impl MachineHealthCheckReconciler {
     ) -> Result<Option<Duration>, ReconcileError> {
         let actor = Actor { context: &self.context };
         let outcome = actor.act(&check, observed, plan).await;
+        release::release(&self.context, &check, &observed.cluster, &plan.targets).await?;
         annotation::write(&self.context, api, &mut check, observed, plan).await?;
         let mut new = check.clone();
         report::report(&mut new, plan, &outcome, &Now::read());

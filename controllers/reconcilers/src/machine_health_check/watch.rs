@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use apiserver_types::{Cluster, Machine, MachineHealthCheck};
 use controllers_runtime::{ControllerContext, ReconcileLoop};
 use controllers_workload::{ClusterKey, WorkloadChange, WorkloadClusters};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, ResourceExt};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::MachineHealthCheckReconciler;
@@ -18,6 +20,12 @@ use crate::workload_changes;
 
 /// Number of health checks that are reconciled at the same time; a pass lists the Machines of a Cluster.
 const CONCURRENCY: u16 = 16;
+
+/// Attempts to end the marks of a health check that was deleted.
+const ATTEMPTS: usize = 5;
+
+/// Interval between these attempts.
+const AGAIN: Duration = Duration::from_secs(2);
 
 /// Reconciles until `shutdown`.
 ///
@@ -51,20 +59,48 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         let name = cluster.name_any();
         concerned(&of_clusters, &cluster, |check| check.spec.cluster_name == name)
     };
+    let (touched, changes) = mpsc::unbounded_channel();
+    // The loop makes no pass over an object that is gone.
+    let of_check = move |check: MachineHealthCheck| {
+        drop(touched.send(check));
+        Vec::<ObjectRef<MachineHealthCheck>>::new()
+    };
     let (workloads, seen) = (Arc::clone(&context.workloads), SeenNodes::default());
     let controller = controller
         .watches(Api::<Machine>::all(client.clone()), of_machine)
-        .watches(Api::<Cluster>::all(client), of_cluster)
+        .watches(Api::<Cluster>::all(client.clone()), of_cluster)
+        .watches(Api::<MachineHealthCheck>::all(client), of_check)
         .triggered_by(workload_changes::stream(&context.workloads), move |change| match change {
             Some(change) if !seen.is_news(&workloads, &change) => Vec::new(),
             change => of_workload(&of_workloads, change.as_ref()),
         });
     let reconciler = Arc::new(MachineHealthCheckReconciler::new(context));
+    let deletions = follow_deletions(Arc::clone(&reconciler), changes, shutdown.clone());
     let pass = move |object: Arc<MachineHealthCheck>| {
         let reconciler = Arc::clone(&reconciler);
         async move { reconciler.reconcile(&object).await }
     };
-    controller.run(pass, shutdown).await;
+    // The end of the loop ends the changes.
+    tokio::join!(controller.run(pass, shutdown), deletions);
+}
+
+/// Ends the marks of health checks that are deleted. `changes` has all changes of health checks.
+async fn follow_deletions(
+    reconciler: Arc<MachineHealthCheckReconciler>,
+    mut changes: mpsc::UnboundedReceiver<MachineHealthCheck>,
+    shutdown: CancellationToken,
+) {
+    while let Some(check) = changes.recv().await {
+        for _ in 0..ATTEMPTS {
+            let Err(error) = reconciler.forget_deleted(&check).await else { break };
+            tracing::warn!(%error, namespace = check.namespace(), name = check.name_any(),
+                "the marks of a deleted health check cannot be ended; retrying");
+            tokio::select! {
+                () = shutdown.cancelled() => return,
+                () = tokio::time::sleep(AGAIN) => {}
+            }
+        }
+    }
 }
 
 /// Returns the health checks of the Cluster of a change; without a change, all.

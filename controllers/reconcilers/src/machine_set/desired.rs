@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::machine_labels::{DEPLOYMENT_NAME, SET_NAME};
 use crate::machine_names::Naming;
-use crate::{CLUSTER_NAME_LABEL, deletion_timeouts, generated_names, ownership, templates};
+use crate::{CLUSTER_NAME_LABEL, deletion_timeouts, generated_names, in_place, ownership, templates};
 
 /// Template of the name of a Machine, if the set has none.
 const NAME: &str = "{{ .machineSet.name }}-{{ .random }}";
@@ -50,9 +50,10 @@ pub(super) fn labels(set: &MachineSet) -> BTreeMap<String, String> {
     labels
 }
 
-/// Returns the annotations of a Machine, of its server and of its bootstrap data.
+/// Returns the annotations of a Machine, of its server and of its bootstrap data. The template marks none of them.
 pub(super) fn annotations(set: &MachineSet) -> BTreeMap<String, String> {
-    set.spec.template.metadata.as_ref().and_then(|it| it.annotations.clone()).unwrap_or_default()
+    let template = set.spec.template.metadata.as_ref();
+    in_place::without_marks(template.and_then(|it| it.annotations.clone()).unwrap_or_default())
 }
 
 /// Returns the intent of a new Machine, in this failure domain, else in that of the template.

@@ -13,7 +13,7 @@ mod limits;
 mod moves;
 mod names;
 mod observe;
-mod preflight;
+pub(crate) mod preflight;
 mod remediate;
 mod remediation;
 mod report;

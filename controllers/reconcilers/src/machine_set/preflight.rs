@@ -15,6 +15,9 @@ use crate::templates;
 /// Annotation of a Cluster with the version that a stepwise upgrade is at.
 const UPGRADE_STEP: &str = "topology.internal.cluster.x-k8s.io/upgrade-step";
 
+/// End of the text of each check that fails.
+pub(crate) const FAILED: &str = "preflight check failed)";
+
 /// Minor versions by which a kubelet may be older than the API server: Kubernetes' policy.
 const OLDEST_KUBELET: u64 = 3;
 
@@ -38,7 +41,7 @@ struct Subject<'a> {
 ///
 /// # Errors
 /// The kind of the control plane is not served, or the API's own failure.
-pub(super) async fn check(
+pub(crate) async fn check(
     context: &ControllerContext,
     set: &MachineSet,
     cluster: &Cluster,
@@ -77,7 +80,7 @@ fn failures(
         return Vec::new();
     }
     let name = format!("{} {}/{}", reference.kind, set.namespace().unwrap_or_default(), reference.name);
-    let failed = |check: &str, text: &str| format!("{text} (\"{check}\" preflight check failed)");
+    let failed = |check: &str, text: &str| format!("{text} (\"{check}\" {FAILED}");
     let Some(control_plane) = control_plane else {
         return vec![failed("ControlPlaneIsStable", &format!("{name} does not exist"))];
     };
@@ -125,7 +128,8 @@ fn unstable(subject: &Subject<'_>) -> Option<String> {
         return Some(format!("{name} is provisioning, its status.version is not set"));
     }
     let is_behind = |version: &str| parse(version).is_none_or(|version| version < subject.wanted);
-    running.into_iter().any(is_behind).then(|| format!("{name} is upgrading"))
+    let upgrading = |version: &str| format!("{name} is upgrading, its status.versions has {version}");
+    running.into_iter().find_map(|version| is_behind(version).then(|| upgrading(version)))
 }
 
 fn kubernetes_skew(subject: &Subject<'_>) -> Option<String> {
@@ -221,7 +225,14 @@ mod tests {
                      (\"ControlPlaneIsStable\" preflight check failed)",
                 ],
             ),
-            ("v1.33.0", "v1.33.1", stable.clone(), None, "", vec!["KubeadmControlPlane ns/cp is upgrading"]),
+            (
+                "v1.33.0",
+                "v1.33.1",
+                stable.clone(),
+                None,
+                "",
+                vec!["KubeadmControlPlane ns/cp is upgrading, its status.versions has v1.33.0"],
+            ),
             (
                 "v1.33.0",
                 "v1.33.0",

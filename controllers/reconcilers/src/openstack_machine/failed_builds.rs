@@ -8,6 +8,10 @@ use jiff::Timestamp;
 use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
 
+/// Remedy for a server that is gone. An OpenStackServer, such as that of a bastion, has no Machine.
+pub(super) const REPLACE: &str =
+    "Delete the Machine to get another server, or the OpenStackServer if the server has no Machine";
+
 /// Annotation with the failed builds. Its removal has the server built again.
 pub(super) const ANNOTATION: &str = "capstan.dev/failed-builds";
 
@@ -73,11 +77,12 @@ impl FailedBuilds {
              for capacity"
                 .to_owned()
         } else {
-            format!(
-                "Delete the Machine to get another one, or remove the annotation {ANNOTATION} to try again"
-            )
+            format!("{REPLACE}. Or remove the annotation {ANNOTATION} to try again")
         };
-        format!("the server is in ERROR after {attempts} attempts: {}. {next}", fault.trim_end_matches('.'))
+        format!(
+            "the server is in ERROR after {attempts} attempts: {}. {next}",
+            fault.trim_end_matches(['.', ' '])
+        )
     }
 
     /// Returns the reason of the condition of such a server.
@@ -103,7 +108,7 @@ pub(super) fn kept(server: &Server, why: &str) -> String {
         "server {id} is in ERROR and stays, because {why}, and it may have worked since the backup: {}. If it is needed, \
          repair it, for example by `openstack server reboot --hard {id}`. Else Capstan deletes it at the end of that time, \
          or after `capstan restore --done`, and builds another one",
-        fault.trim_end_matches('.')
+        fault.trim_end_matches(['.', ' '])
     )
 }
 
@@ -136,6 +141,12 @@ mod tests {
             assert!(text.starts_with("the server is in ERROR after 3 attempts"), "{text}");
             assert!(text.contains(fault.trim_end_matches('.')) && failed.history().contains(fault), "{text}");
         }
+    }
+
+    #[test]
+    fn an_error_of_nova_that_ends_with_a_space_gets_one_full_stop() {
+        let text = FailedBuilds::default().describe("No valid host was found. ");
+        assert!(text.contains("No valid host was found. Another attempt follows"), "{text}");
     }
 
     #[test]

@@ -107,6 +107,23 @@ async fn a_machine_with_the_skip_annotation_is_no_target() {
 }
 
 #[tokio::test]
+async fn a_marked_machine_that_gets_the_skip_annotation_loses_its_marks() {
+    let bed = Bed::start("released", "role", &spec(&json!(1))).await;
+    let controllers = bed.controllers(&Arc::new(CrashPoint::never()));
+    let names = bed.names().await;
+    for name in &names {
+        bed.annotate(name, REMEDIATE, json!("")).await;
+    }
+    bed.rounds(&controllers).await;
+    assert_eq!(bed.names().await, names, "too many are unhealthy");
+    bed.annotate(&names[0], SKIP, json!("")).await;
+    bed.rounds(&controllers).await;
+    let released = bed.api::<Machine>().get(&names[0]).await.unwrap();
+    assert!(released.condition("HealthCheckSucceeded").is_none(), "{:#?}", released.status);
+    assert!(!bed.names().await.contains(&names[1]), "one unhealthy Machine is allowed");
+}
+
+#[tokio::test]
 async fn a_paused_health_check_does_nothing() {
     let bed = Bed::start("paused", "role", &spec(&json!("100%"))).await;
     let controllers = bed.controllers(&Arc::new(CrashPoint::never()));

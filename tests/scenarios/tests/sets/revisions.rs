@@ -64,6 +64,13 @@ async fn a_rollback_restores_an_earlier_template_even_if_what_it_refers_to_was_d
     let told = (&newest["revision"], &newest["changeCause"], &newest["changedBy"]);
     assert_eq!(told, (&json!(3), &json!("too expensive"), &json!("admin")));
 
+    // It is the present revision.
+    let before = life.deployment().await.resource_version();
+    let body = json!({"toRevision": 3, "reason": "again"});
+    let same = call(&life, "rollback", Some(body)).await.unwrap();
+    assert_eq!(same["metadata"]["annotations"]["kubernetes.io/change-cause"], "too expensive");
+    assert_eq!(life.deployment().await.resource_version(), before, "nothing is changed");
+
     let unknown = call(&life, "rollback", Some(json!({"toRevision": 9}))).await.unwrap_err();
     assert!(unknown.contains("known revisions: 3, 2, 1"), "{unknown}");
 

@@ -22,11 +22,14 @@ const INITIALIZED: &str = "status.initialization.controlPlaneInitialized";
 const CONTROL_PLANE_GROUP: &str = "controlplane.cluster.x-k8s.io";
 
 /// Returns the warning for the client that deletes a Machine, unless the Cluster is being deleted or has another control
-/// plane Machine that stays.
+/// plane Machine that stays. A Machine that clusterctl has moved goes on in the other server, so there is none either.
 ///
 /// # Errors
 /// 503 if the related objects cannot be read.
 pub(super) async fn warning(machine: &Value, others: &dyn ObjectReader) -> ApiResult<Option<String>> {
+    if protection::is_moved(machine) {
+        return Ok(None);
+    }
     Ok(cluster_of_last(machine, others).await?.map(|_| consequence(machine)))
 }
 
@@ -100,6 +103,7 @@ fn is_deleting(object: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use apiserver_types::protection::DELETE_FOR_MOVE;
     use async_trait::async_trait;
     use serde_json::json;
 
@@ -137,6 +141,8 @@ mod tests {
         let (cluster, going) =
             (json!({}), json!({"metadata": {"deletionTimestamp": "2026-11-27T05:00:00Z"}}));
         let one = || machine("m", "c", true, true);
+        let mut moved = one();
+        moved["metadata"]["annotations"] = json!({DELETE_FOR_MOVE: ""});
         let table = [
             ("alone", one(), Some(&cluster), vec![one()], true),
             ("beside a worker", one(), Some(&cluster), vec![machine("w", "c", false, false)], true),
@@ -146,6 +152,7 @@ mod tests {
             ("with the Cluster", one(), Some(&going), vec![one()], false),
             ("without a Cluster", one(), None, vec![one()], false),
             ("a worker", machine("w", "c", false, true), Some(&cluster), vec![], false),
+            ("moved by clusterctl", moved, Some(&cluster), vec![one()], false),
         ];
         for (case, deleted, cluster, machines, expected) in table {
             let warned = warning(&deleted, &World(cluster.cloned(), machines)).await.unwrap();
@@ -184,7 +191,7 @@ mod tests {
             ("bare", owned.clone(), false, true),
             ("with its control plane", owned.clone(), true, false),
             ("allowed", annotated(PROTECTED, UNPROTECTED), false, false),
-            ("moved", annotated("clusterctl.cluster.x-k8s.io/delete-for-move", ""), false, false),
+            ("moved", annotated(DELETE_FOR_MOVE, ""), false, false),
             ("of no control plane object", machine("m", "c", true, false), true, true),
             ("in deletion", machine("m", "c", true, true), false, false),
             ("a worker", machine("w", "c", false, false), false, false),

@@ -8,13 +8,14 @@ mod upgrade;
 use std::sync::Arc;
 
 use apiserver_machinery::action::ActionHandler;
-use apiserver_machinery::admission::UsedObject;
+use apiserver_machinery::admission::{GrantingWrite, UsedObject};
 use apiserver_machinery::object;
 use apiserver_machinery::quota::{Amounts, QuotaOwner};
 use apiserver_machinery::related::ObjectReader;
 use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use apiserver_types::{Described, Machine};
 use async_trait::async_trait;
 use serde_json::Value;
 
@@ -23,7 +24,7 @@ use crate::rules::machine_template::{
     self, NODE_DELETION_SECONDS, label_with_cluster, prepare_version, validate_bootstrap, validate_cluster,
     validate_taints,
 };
-use crate::rules::{protection, quota_usage, used_secrets};
+use crate::rules::{in_place_marks, protection, quota_usage, used_secrets};
 
 /// Label of the Machines of a control plane.
 const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
@@ -41,6 +42,10 @@ pub(crate) struct MachineStrategy;
 impl Strategy for MachineStrategy {
     fn used_objects(&self, object: &Value) -> Vec<UsedObject> {
         used_secrets::at(object, &used_secrets::OF_MACHINE)
+    }
+
+    async fn check_grants(&self, write: GrantingWrite<'_>) -> ApiResult<()> {
+        in_place_marks::check(write, &Machine::DESCRIPTOR, in_place_marks::OF_MACHINES)
     }
 
     fn quota_usage(&self, object: &Value) -> Amounts {

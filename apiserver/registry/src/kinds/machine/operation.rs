@@ -129,7 +129,7 @@ pub(super) async fn begin(
 ) -> ApiResult<ActionResponse> {
     let known = operations_of(call, machine).await?;
     if let Some(earlier) = request.earlier(&known, call.objects, machine)? {
-        return Ok(ActionResponse { object: earlier, created: false });
+        return Ok(ActionResponse { object: earlier, created: false, ..ActionResponse::default() });
     }
     check_state(call, machine).await?;
     check()?;
@@ -152,7 +152,7 @@ async fn create(
     let Descriptor { group, plural, .. } = OPERATION;
     let known = operations_of(call, machine).await?;
     if let Some(earlier) = request.earlier(&known, call.objects, machine)? {
-        return Ok(ActionResponse { object: earlier, created: false });
+        return Ok(ActionResponse { object: earlier, created: false, ..ActionResponse::default() });
     }
     if let Some(running) = known.iter().find(|operation| !is_finished(operation)) {
         let why = format!("machineoperation \"{}\" is not finished", object::name(running));
@@ -160,7 +160,7 @@ async fn create(
     }
     let (operation, lock) = (request.operation(machine, call), lock.map(Lock::validity));
     let object = call.objects.create(group, plural, call.namespace, operation, call.dry_run, lock).await?;
-    Ok(ActionResponse { object, created: true })
+    Ok(ActionResponse { object, created: true, ..ActionResponse::default() })
 }
 
 /// Returns the operations of this Machine, without those of an earlier Machine of the same name.

@@ -20,7 +20,7 @@ use crate::rules::machine_template::{CLUSTER_LABEL, label_with_cluster, prepare_
 use crate::rules::quota_usage;
 use crate::rules::{
     failure_domain_spread, machine_owner, names, protection, quota_shortage, replicas, rollout,
-    rollout_settings, used_secrets,
+    rollout_settings, topology_replicas, used_secrets,
 };
 
 /// Label that identifies the Machines of a deployment without a selector.
@@ -66,7 +66,9 @@ impl Strategy for MachineDeploymentStrategy {
         others: &dyn ObjectReader,
     ) -> ApiResult<Verdict> {
         let warning = quota_shortage::warning(new, old, text(new, "spec.clusterName"), others).await?;
-        Ok(Verdict { warnings: warning.into_iter().collect(), ..Verdict::default() })
+        let mut warnings: Vec<String> = warning.into_iter().collect();
+        warnings.extend(topology_replicas::warning(new, old, others).await?);
+        Ok(Verdict { warnings, ..Verdict::default() })
     }
 
     async fn refuse_deletion_with(
@@ -90,11 +92,18 @@ impl Strategy for MachineDeploymentStrategy {
         rollout::validate_bounds(get(new, bounds), &FieldPath::new(bounds), &mut errors);
         let at_once = "spec.remediation.maxInFlight";
         rollout::validate_count(get(new, at_once), FieldPath::new(at_once), &mut errors);
+        rollout::refuse_new(new, old, negative_counts, &mut errors);
         rollout_settings::validate(new, old, rollout_settings::OF_DEPLOYMENTS, &mut errors);
         rollout_settings::validate_field(new, old, &mut errors);
         failure_domain_spread::validate(new, old, &mut errors);
         errors
     }
+}
+
+fn negative_counts(deployment: &Value) -> Vec<FieldError> {
+    let [unavailable, surge] = rollout::BOUNDS;
+    let spec = get(deployment, "spec").unwrap_or(&Value::Null);
+    rollout::negative(spec, &FieldPath::new("spec"), &[unavailable, surge, rollout::IN_FLIGHT])
 }
 
 /// Sets the default rollout, which replaces one Machine at a time.
@@ -156,6 +165,16 @@ mod tests {
                 "must be either an int or a percentage",
             ),
             ("/spec/remediation", json!({"maxInFlight": "few"}), "spec.remediation.maxInFlight"),
+            (
+                "/spec/remediation",
+                json!({"maxInFlight": -1}),
+                "spec.remediation.maxInFlight: Invalid value: -1: must be",
+            ),
+            (
+                "/spec/rollout/strategy/rollingUpdate/maxUnavailable",
+                json!("-10%"),
+                "spec.rollout.strategy.rollingUpdate.maxUnavailable: Invalid value: \"-10%\": must be",
+            ),
             (
                 "/metadata/annotations",
                 json!({"capstan.dev/remediation-max-retry": "-1"}),

@@ -91,6 +91,19 @@ impl RolloutEffect for Rollback {
         }
         Ok(stored)
     }
+
+    async fn needless(&self, call: &ActionCall<'_>, owner: &Value) -> ApiResult<Option<String>> {
+        let wanted = call.body.get("toRevision").and_then(Value::as_i64).unwrap_or_default();
+        if wanted == 0 || topology(owner).is_some() {
+            return Ok(None);
+        }
+        let all = revisions::list(call, owner).await?;
+        let Some(revision) = all.iter().find(|it| number_of(it) == wanted) else { return Ok(None) };
+        let is_present = has_template(owner, revision)
+            && has_contents(call, owner, revision).await?
+            && has_originals(call, revision).await?;
+        Ok(is_present.then(|| format!("revision {wanted} is the present template: nothing is changed")))
+    }
 }
 
 impl Edit {
@@ -164,6 +177,18 @@ async fn has_contents(call: &ActionCall<'_>, owner: &Value, revision: &Value) ->
         let content = |object: &Value| object.get("spec").and_then(template_revision::without_empty);
         // A copy stays when its original is deleted.
         if found.is_some_and(|found| content(&found) != content(copy)) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Returns true if all that a revision has copies of still exists. The copies of others are still to be made.
+async fn has_originals(call: &ActionCall<'_>, revision: &Value) -> ApiResult<bool> {
+    for (copy, _) in COPIES {
+        let copy = &revision["spec"][copy];
+        let Some((group, _, plural)) = kind_of(copy) else { continue };
+        if call.objects.get(group, &plural, call.namespace, object::name(copy)).await?.is_none() {
             return Ok(false);
         }
     }
