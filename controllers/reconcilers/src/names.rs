@@ -1,6 +1,6 @@
 //! Names of the kinds of cloud resources in the journal, and names of cloud resources.
 
-use apiserver_types::OpenStackCluster;
+use apiserver_types::{OpenStackCluster, OpenStackMachine};
 use aws_lc_rs::digest::{SHA256, digest};
 use controllers_infrastructure::Member;
 use controllers_runtime::OwnershipTag;
@@ -97,20 +97,25 @@ pub(crate) fn cluster_tag(cluster: &OpenStackCluster) -> Option<String> {
     (!id.is_empty()).then(|| format!("{CLUSTER_METADATA}-{id}"))
 }
 
-/// Returns the tag of the load balancer members of an OpenStackMachine.
-pub(crate) fn member_tag(uid: &str) -> String {
-    format!("machine-{uid}")
+/// Returns the tags by which the load balancer members of an OpenStackMachine are known. New members get the first one. It has
+/// the id of the ownership tag, which a moved or restored object keeps. The other one has the present uid, because earlier
+/// releases wrote that.
+pub(crate) fn member_tags(machine: &OpenStackMachine) -> [String; 2] {
+    [OwnershipTag::id(machine), machine.uid().unwrap_or_default()].map(|id| format!("machine-{id}"))
 }
 
 /// Returns true if a load balancer member is that of an OpenStackMachine: by its tag, and in an Octavia without tags by its
 /// name.
-pub(crate) fn is_member_of(member: &Member, uid: &str, machine: &str) -> bool {
-    let is_named = || member.name.ends_with(&format!("-{}-{machine}", member.protocol_port));
-    member.tags.contains(&member_tag(uid)) || (member.tags.is_empty() && is_named())
+pub(crate) fn is_member_of(member: &Member, machine: &OpenStackMachine) -> bool {
+    let is_named = || member.name.ends_with(&format!("-{}-{}", member.protocol_port, machine.name_any()));
+    let is_tagged = member_tags(machine).iter().any(|tag| member.tags.contains(tag));
+    is_tagged || (member.tags.is_empty() && is_named())
 }
 
 #[cfg(test)]
 mod tests {
+    use apiserver_types::OpenStackMachineSpec;
+
     use super::*;
 
     #[test]
@@ -121,13 +126,23 @@ mod tests {
             protocol_port: 6443,
             ..Member::default()
         };
+        let tag = |id: &str| [format!("machine-{id}")];
         let name = "k8s-clusterapi-cluster-n-c-kubeapi-6443-m";
-        assert!(is_member_of(&member(&[member_tag("u")], ""), "u", "m"));
-        assert!(is_member_of(&member(&[], name), "u", "m"));
-        assert!(!is_member_of(&member(&[], name), "u", "other"));
+        let mut machine = OpenStackMachine::new("m", OpenStackMachineSpec::default());
+        machine.metadata.uid = Some("u".to_owned());
+        assert!(is_member_of(&member(&tag("u"), ""), &machine));
+        assert!(is_member_of(&member(&[], name), &machine));
+        assert!(!is_member_of(&member(&tag("v"), name), &machine), "of an earlier machine of that name");
+        let other = OpenStackMachine::new("other", OpenStackMachineSpec::default());
+        assert!(!is_member_of(&member(&[], name), &other));
+
+        let mark = (OwnershipTag::ANNOTATION.to_owned(), "first".to_owned());
+        machine.metadata.annotations = Some([mark].into());
+        assert_eq!(member_tags(&machine)[0], "machine-first", "a moved machine keeps its members");
+        assert!(is_member_of(&member(&tag("first"), ""), &machine));
         assert!(
-            !is_member_of(&member(&[member_tag("v")], name), "u", "m"),
-            "of an earlier machine of that name"
+            is_member_of(&member(&tag("u"), ""), &machine),
+            "as an earlier release tagged it after a move"
         );
     }
 

@@ -74,6 +74,11 @@ pub(crate) fn describe(query: &impl std::fmt::Debug) -> String {
     if set.is_empty() { format!("any {kind}") } else { format!("{kind} {}", set.join(", ")) }
 }
 
+/// Describes a query for routers for errors. Routers have the fields of networks.
+pub(crate) fn describe_router(query: &NetworkQuery) -> String {
+    describe(query).replacen("Network", "Router", 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,5 +91,8 @@ mod tests {
         assert_eq!(describe(&query), r#"Network name: "public", external: true"#);
         assert_eq!(describe(&NetworkQuery { tagged, ..NetworkQuery::default() }), r#"Network tags: ["a"]"#);
         assert_eq!(describe(&ImageQuery::default()), "any Image");
+        let router = NetworkQuery { name: Some("Network 1".to_owned()), ..NetworkQuery::default() };
+        assert_eq!(describe_router(&router), r#"Router name: "Network 1""#);
+        assert_eq!(describe_router(&NetworkQuery::default()), "any Router");
     }
 }

@@ -5,6 +5,8 @@
 mod ip_versions;
 #[path = "load_balancer/monitor.rs"]
 mod monitor;
+#[path = "load_balancer/moved.rs"]
+mod moved;
 #[path = "load_balancer/obstacles.rs"]
 mod obstacles;
 

@@ -6,13 +6,16 @@ use kube::ResourceExt;
 use super::node::{Counts, Node};
 use super::severity::{Severity, state_word};
 
+/// Condition of the bastion of an OpenStackCluster.
+const BASTION: &str = "BastionReady";
+
 /// Conditions that explain the state of an OpenStackCluster, from the cause to its effects.
 const NETWORK_CAUSES: [&str; 7] = [
     "OpenStackAuthenticationSucceeded",
     "NetworkReady",
     "RouterReady",
     "SecurityGroupsReady",
-    "BastionReady",
+    BASTION,
     "APIEndpointReady",
     "Ready",
 ];
@@ -107,7 +110,13 @@ pub(super) fn openstack_cluster(network: &OpenStackCluster) -> Node {
     let status = network.status.clone().unwrap_or_default();
     let mut node = Node::new(network, &status.conditions.clone().unwrap_or_default());
     let is_ready = node.holds("Ready");
-    let condition = if is_ready { node.condition("Ready") } else { node.first_open(&NETWORK_CAUSES) };
+    let condition = if is_ready {
+        // A bastion holds up nothing, so `Ready` says nothing about it.
+        let bastion = node.condition(BASTION).filter(|it| !it.holds());
+        bastion.or_else(|| node.condition("Ready"))
+    } else {
+        node.first_open(&NETWORK_CAUSES)
+    };
     if let Some(condition) = condition.cloned() {
         node.explain(&condition);
         node.state = if is_ready { "Ready".to_owned() } else { condition.reason };
@@ -121,4 +130,33 @@ pub(super) fn openstack_cluster(network: &OpenStackCluster) -> Node {
     node.note = subnets.chain(balancer).collect::<Vec<_>>().join(", ");
     node.override_state(network);
     node
+}
+
+#[cfg(test)]
+mod tests {
+    use apiserver_types::OpenStackClusterSpec;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_failure_of_a_bastion_is_shown_although_the_cluster_is_ready() {
+        let condition = |kind: &str, status: &str, reason: &str| {
+            json!({"type": kind, "status": status, "reason": reason, "message": "m",
+                "lastTransitionTime": "2026-12-01T00:00:00Z"})
+        };
+        let table = [
+            ("True", "Ready", Severity::Done, None),
+            ("False", "InstanceNotReady", Severity::Waiting, Some("InstanceNotReady")),
+            ("False", "InstanceStateError", Severity::Failed, Some("InstanceStateError")),
+        ];
+        for (status, reason, severity, cause) in table {
+            let conditions = [condition(BASTION, status, reason), condition("Ready", "True", "Ready")];
+            let mut network = OpenStackCluster::new("c", OpenStackClusterSpec::default());
+            network.status = serde_json::from_value(json!({"conditions": conditions})).unwrap();
+            let node = openstack_cluster(&network);
+            assert_eq!((node.severity, node.state.as_str()), (severity, "Ready"), "{reason}");
+            assert_eq!(node.cause.map(|it| it.reason).as_deref(), cause, "{reason}");
+        }
+    }
 }

@@ -20,7 +20,7 @@ pub(super) const PRE_DRAIN: &str = "pre-drain.delete.hook.machine.cluster.x-k8s.
 pub(super) const PRE_TERMINATE: &str = "pre-terminate.delete.hook.machine.cluster.x-k8s.io";
 
 /// Annotation that skips the drain.
-pub(super) const NO_DRAIN: &str = "machine.cluster.x-k8s.io/exclude-node-draining";
+pub(crate) const NO_DRAIN: &str = "machine.cluster.x-k8s.io/exclude-node-draining";
 
 /// Annotation that skips the wait for volumes.
 pub(super) const NO_VOLUMES: &str = "machine.cluster.x-k8s.io/exclude-wait-for-node-volume-detach";

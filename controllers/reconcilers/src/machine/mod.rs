@@ -40,6 +40,7 @@ use kube::{Api, ResourceExt};
 
 use act::Actor;
 use decide::Step;
+pub(crate) use deletion::NO_DRAIN;
 use ended_pauses::EndedPauses;
 use in_place::Updaters;
 use observe::Observed;

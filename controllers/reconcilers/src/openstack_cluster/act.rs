@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use apiserver_types::{ApiEndpoint, OpenStackCluster};
 use controllers_infrastructure::{
-    Cloud, ErrorClass, FixedIp, NewFloatingIp, NewNetwork, NewRouter, NewSecurityGroupRule, NewSubnet,
-    SecurityGroupRule, TaggedKind,
+    Cloud, CloudError, ErrorClass, FixedIp, NewFloatingIp, NewNetwork, NewRouter, NewSecurityGroupRule,
+    NewSubnet, SecurityGroupRule, TaggedKind,
 };
 use controllers_runtime::{ControllerSettings, JOURNAL_ANNOTATION, OwnershipTag, ReconcileError};
 use jiff::Timestamp;
@@ -298,7 +298,8 @@ impl Actor<'_> {
     ) -> Result<EventText, ReconcileError> {
         let description = self.tag.description();
         let new = NewFloatingIp { network_id, address, description, port_id: None };
-        let floating_ip = self.cloud.create_floating_ip(&new).await?;
+        let created = self.cloud.create_floating_ip(&new).await;
+        let floating_ip = created.map_err(|error| with_remedy(error, new.address.as_deref()))?;
         observed.journal.learn(names::FLOATING_IP, &self.desired.name, &floating_ip.id);
         let message = format!("allocated floating IP {} ({})", floating_ip.address, floating_ip.id);
         observed.floating_ip = Some(floating_ip);
@@ -358,6 +359,18 @@ impl Actor<'_> {
     }
 }
 
+/// Adds what to do to the refusal of a floating IP with a chosen address. By default, Neutron lets only administrators
+/// choose.
+fn with_remedy(error: CloudError, address: Option<&str>) -> CloudError {
+    let Some(address) = address.filter(|_| error.class == ErrorClass::Forbidden) else { return error };
+    let message = format!(
+        "{}. By default, only an administrator of the cloud can choose an address. Have one allocate {address} in \
+         this project, then Capstan uses it",
+        error.message
+    );
+    CloudError { message, ..error }
+}
+
 /// Returns true if servers form their own addresses: on an IPv6 subnet, if our own router announces it. Without that,
 /// they get none.
 fn announces_addresses(cidr: &str, router: &RouterWish) -> bool {
@@ -399,6 +412,21 @@ fn note_tags(observed: &mut Observed, kind: TaggedKind, id: &str, change: &TagCh
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_refusal_of_a_chosen_address_says_that_an_administrator_has_to_allocate_it() {
+        let error = |class| CloudError::new(class, "allocate", "disallowed by policy");
+        let table = [
+            (ErrorClass::Forbidden, Some("203.0.113.9"), true),
+            (ErrorClass::Forbidden, None, false),
+            (ErrorClass::Conflict, Some("203.0.113.9"), false),
+        ];
+        for (class, address, expected) in table {
+            let found = with_remedy(error(class), address);
+            assert_eq!(found.message.contains("Have one allocate 203.0.113.9"), expected, "{found}");
+            assert!(found.message.starts_with("disallowed by policy"), "{found}");
+        }
+    }
 
     #[test]
     fn r5_5_servers_on_an_ipv6_subnet_form_their_addresses_if_the_router_is_ours() {

@@ -128,7 +128,10 @@ impl Step {
                 let address = desired.reserved.as_ref().map(|wish| wish.address.as_str());
                 format!("reserve the address {} of spec.apiServer.fixedIP", address.unwrap_or_default())
             }
-            Self::CreateFloatingIp { .. } => "allocate a floating IP".to_owned(),
+            Self::CreateFloatingIp { address: None, .. } => "allocate a floating IP".to_owned(),
+            Self::CreateFloatingIp { address: Some(address), .. } => {
+                format!("allocate the floating IP {address}")
+            }
             Self::Tag { id, .. } => format!("tag {id}"),
             Self::DeleteDuplicate(it) => format!("delete {} {}", it.kind, it.id),
             Self::Balance(step) => step.attempt(&format!("{name}-kubeapi")),

@@ -219,7 +219,6 @@ pub(super) async fn delete(
     let mut pending = None;
     let mut kept = std::mem::take(&mut found.kept);
     for balancer in found.leftovers() {
-        let service = service(balancer);
         let title = format!("load balancer {} ({})", balancer.name, balancer.id);
         if !named.contains(&balancer.id)
             && let Some(why) = blocker(observer, balancer, &found.evidence).await?
@@ -245,22 +244,7 @@ pub(super) async fn delete(
             }
             continue;
         }
-        // Services of two workload clusters may look the same; then the groups go with the last one.
-        let present = found.balancers.iter().filter(|other| other.provisioning_status != "DELETED");
-        let mut alike = present.filter(|other| other.id != balancer.id).filter_map(self::service);
-        let is_last = |own: &&Service| !alike.any(|other| other == **own);
-        if let Some(service) = service.as_ref().filter(is_last) {
-            for title in claim_groups(observer, service, balancer, &mut observed.journal).await? {
-                // The next pass does not know the group any more.
-                made.push((LEFTOVERS, format!("kept {title}. Delete it in the cloud once no port has it")));
-            }
-            // The groups are known only as long as their load balancer is.
-            actor.write_journal(object, observed).await?;
-        }
-        release_floating_ips(observer, balancer, made).await?;
-        gone(observer.cloud.delete_load_balancer(&balancer.id).await).map_err(|error| {
-            super::balancer::busy::busy(deletion_error(names::LOAD_BALANCER, &balancer.name, error))
-        })?;
+        delete_balancer(observer, actor, object, observed, (&found, balancer), made).await?;
         made.push(("DeletedLoadBalancer", format!("deleted {title} of a Service")));
     }
     for balancer in found.shared() {
@@ -269,6 +253,35 @@ pub(super) async fn delete(
         }
     }
     pending.map_or(Ok(kept), |message| Err(ReconcileError::waiting(PENDING, message)))
+}
+
+/// Deletes a load balancer of a Service with its floating IPs, and marks its security groups.
+async fn delete_balancer(
+    observer: &Observer<'_>,
+    actor: &Actor<'_>,
+    object: &mut OpenStackCluster,
+    observed: &mut Observed,
+    (found, balancer): (&Found, &LoadBalancer),
+    made: &mut Vec<(&'static str, String)>,
+) -> Result<(), ReconcileError> {
+    let service = service(balancer);
+    // Services of two workload clusters may look the same; then the groups go with the last one.
+    let present = found.balancers.iter().filter(|other| other.provisioning_status != "DELETED");
+    let mut alike = present.filter(|other| other.id != balancer.id).filter_map(self::service);
+    let is_last = |own: &&Service| !alike.any(|other| other == **own);
+    if let Some(service) = service.as_ref().filter(is_last) {
+        for title in claim_groups(observer, service, balancer, &mut observed.journal).await? {
+            // The next pass does not know the group any more.
+            made.push((LEFTOVERS, format!("kept {title}. Delete it in the cloud once no port has it")));
+        }
+        // The groups are known only as long as their load balancer is.
+        actor.write_journal(object, observed).await?;
+    }
+    release_floating_ips(observer, balancer, made).await?;
+    gone(observer.cloud.delete_load_balancer(&balancer.id).await).map_err(|error| {
+        super::balancer::busy::busy(deletion_error(names::LOAD_BALANCER, &balancer.name, error))
+    })?;
+    Ok(())
 }
 
 /// Returns true for the error of a cloud without load balancers, or of a user who may have none.

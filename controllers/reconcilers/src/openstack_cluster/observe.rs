@@ -248,7 +248,8 @@ impl Observer<'_> {
         observed.router = match &self.desired.router {
             RouterWish::None => return Ok(()),
             RouterWish::Existing(query) | RouterWish::Connected(query) => {
-                Some(one(self.cloud.routers(query).await?, "spec.router", &queries::describe(query))?)
+                let words = queries::describe_router(query);
+                Some(one(self.cloud.routers(query).await?, "spec.router", &words)?)
             }
             RouterWish::Managed { external_ips } => {
                 for (index, (query, address)) in external_ips.iter().enumerate() {

@@ -8,7 +8,7 @@ use apiserver_types::{
 use controllers_infrastructure::{ErrorClass, Network, Subnet};
 use controllers_runtime::{OwnershipTag, ReconcileError};
 
-use super::balancer::{self, BalancerWish, DEGRADED};
+use super::balancer::{self, BalancerWish, DEGRADED, PENDING};
 use super::blockers::BLOCKED;
 use super::desired::{Desired, EndpointWish, NetworkWish, RouterWish, SubnetWish};
 use super::observe::Observed;
@@ -63,6 +63,15 @@ pub(super) fn report(
                 Condition::new(kind, ConditionStatus::True, reason, &message, now.clone())
             }
             (Part::Wrong(reason, message), _) => {
+                Condition::new(kind, ConditionStatus::False, reason, &message, now.clone())
+            }
+            (Part::Expected(_, _), Ending::Stopped(error @ ReconcileError::Cloud(_)))
+                if unready.is_none() =>
+            {
+                let reason = reason_of(kind, desired, error);
+                Condition::new(kind, ConditionStatus::False, reason, &error.to_string(), now.clone())
+            }
+            (Part::Expected(reason, message), _) => {
                 Condition::new(kind, ConditionStatus::False, reason, &message, now.clone())
             }
             // It existed, and this pass ended before it was observed.
@@ -163,10 +172,11 @@ fn reason_of(kind: &str, desired: &Desired, error: &ReconcileError) -> &'static 
 }
 
 /// Returns true for a user without permission. Octavia's permissions are a role of their own, and not every cloud has
-/// Octavia.
+/// Octavia. Refusals of other services are not meant: Neutron refuses a floating IP with a chosen address.
 fn is_without_permission(error: &ReconcileError) -> bool {
     let ReconcileError::Cloud(error) = error else { return false };
-    matches!(error.class, ErrorClass::Forbidden | ErrorClass::Credentials)
+    let is_of_octavia = error.service.is_none_or(|service| service == "Octavia");
+    is_of_octavia && matches!(error.class, ErrorClass::Forbidden | ErrorClass::Credentials)
 }
 
 fn holds(conditions: &[Condition], kind: &str) -> bool {
@@ -178,6 +188,8 @@ enum Part {
     Done,
     Missing,
     Wrong(&'static str, String),
+    /// The pass creates it. If an error of the cloud has stopped the pass, that error is the cause.
+    Expected(&'static str, String),
     /// It works, with a defect.
     Degraded(&'static str, String),
 }
@@ -287,6 +299,9 @@ fn balanced(wish: &BalancerWish, tag: &OwnershipTag, observed: &Observed) -> Par
     }
     match balancer::unusable(wish, tag, observed) {
         Some((DEGRADED, message)) => return Part::Degraded(DEGRADED, message),
+        Some((PENDING, message)) if balancer::missing_listener(wish, view).is_some() => {
+            return Part::Expected(PENDING, message);
+        }
         Some((reason, message)) => return Part::Wrong(reason, message),
         None => {}
     }

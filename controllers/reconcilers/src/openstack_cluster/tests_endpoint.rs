@@ -1,7 +1,9 @@
 //! Tests of the condition `APIEndpointReady` of a cluster with a load balancer that served its API.
 
 use apiserver_types::{ConditionStatus, OpenStackCluster, Time};
-use controllers_infrastructure::{FloatingIp, Listener, LoadBalancer, Network, Subnet};
+use controllers_infrastructure::{
+    CloudError, ErrorClass, FailedStep, FloatingIp, Listener, LoadBalancer, Network, Subnet,
+};
 use controllers_runtime::{OwnershipTag, ReconcileError};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -153,6 +155,32 @@ fn r8_4_the_endpoint_is_not_ready_while_its_load_balancer_forwards_nothing() {
     let lost = ReconcileError::waiting("VIPLost", "another port has the address");
     let absent = |observed: &mut Observed| observed.balancing.balancer = None;
     assert(after(&ready, absent, &Ending::Stopped(&lost)), "False VIPLost: another port has the address", "");
+}
+
+/// A floating IP and a load balancer were deleted by hand. The condition promised a listener for ever, and only an
+/// Event had the cause.
+#[test]
+fn an_error_that_keeps_the_listener_from_being_created_is_the_cause() {
+    let stopped = |service: &'static str| {
+        let step = Some(Box::new(FailedStep::new("APIEndpointConfigFailed", "FailedCreateFloatingIP")));
+        let error =
+            CloudError::new(ErrorClass::Forbidden, "allocate the floating IP", "disallowed by policy");
+        ReconcileError::Cloud(CloudError { step, ..error.of_service(service) })
+    };
+    let deleted = |observed: &mut Observed| {
+        observed.floating_ip = None;
+        observed.balancing.listeners.clear();
+    };
+    let ready = condition("True", "Ready");
+    for (service, reason) in [("Neutron", "APIEndpointConfigFailed"), ("Octavia", "LoadBalancerUnavailable")]
+    {
+        let text = after(&ready, deleted, &Ending::Stopped(&stopped(service)));
+        let expected = format!("False {reason}: allocate the floating IP: {service}: disallowed by policy");
+        assert_eq!(text, expected);
+    }
+    let waits = ReconcileError::waiting("LoadBalancerPending", "Octavia changes it");
+    let text = after(&ready, deleted, &Ending::Stopped(&waits));
+    assert!(text.contains("has no listener for port 6443"), "{text}");
 }
 
 #[test]

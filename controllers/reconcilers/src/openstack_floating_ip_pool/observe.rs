@@ -129,11 +129,11 @@ async fn network(
         several => {
             let class = if several.is_empty() { ErrorClass::NotFound } else { ErrorClass::Ambiguous };
             let ids: Vec<&str> = several.iter().map(|network| network.id.as_str()).collect();
+            let ids = if ids.is_empty() { String::new() } else { format!(": {}", ids.join(", ")) };
             let message = format!(
-                "{} external networks in the cloud match {}: {}. Name one in spec.floatingIPNetwork",
+                "{} external networks in the cloud match {}{ids}. Name one in spec.floatingIPNetwork",
                 several.len(),
                 queries::describe(&query),
-                ids.join(", ")
             );
             Err(CloudError::new(class, "resolve spec.floatingIPNetwork", message).into())
         }

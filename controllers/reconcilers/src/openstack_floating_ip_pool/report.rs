@@ -10,6 +10,9 @@ use crate::login::Login;
 /// Condition of a pool. Upstream's name, which ends in "Condition" indeed.
 const READY: &str = "OpenstackFloatingIPPoolReadyCondition";
 
+/// Reason of a pool that is being deleted, and waits for its claims.
+const DELETING: &str = "Deleting";
+
 /// Writes the observed addresses and the end of the pass into the status.
 pub(super) fn report(
     pool: &mut OpenStackFloatingIPPool,
@@ -19,6 +22,7 @@ pub(super) fn report(
 ) {
     let given = pool.spec.pre_allocated_floating_ips.clone().unwrap_or_default();
     let generation = pool.metadata.generation;
+    let in_use = in_use(pool, observed).filter(|_| error.is_none());
     let status = pool.status.get_or_insert_default();
     if let Some(network) = &observed.network {
         status.floating_ip_network = Some(network.clone());
@@ -38,7 +42,8 @@ pub(super) fn report(
     if let Some(login) = login {
         set_condition(status.conditions.get_or_insert_default(), login.at_generation(generation));
     }
-    let (holds, reason, message) = ready(observed, error);
+    let (holds, reason, message) =
+        in_use.map_or_else(|| ready(observed, error), |message| (ConditionStatus::False, DELETING, message));
     let condition = Condition::new(READY, holds, reason, &message, now.clone());
     set_condition(status.conditions.get_or_insert_default(), condition.at_generation(generation));
 }
@@ -66,6 +71,18 @@ pub(super) fn newly_failed(
         ),
     })
     .collect()
+}
+
+/// Returns why the deletion of a pool waits: claims have its addresses.
+fn in_use(pool: &OpenStackFloatingIPPool, observed: &Observed) -> Option<String> {
+    pool.metadata.deletion_timestamp.as_ref()?;
+    let mut claims: Vec<&str> = observed.addresses.iter().map(|held| held.claim.as_str()).collect();
+    if claims.is_empty() {
+        return None;
+    }
+    claims.sort_unstable();
+    let claims = claims.join(", ");
+    Some(format!("the pool is kept while claims have its addresses: {claims}. Delete them"))
 }
 
 fn ready(observed: &Observed, error: Option<&ReconcileError>) -> (ConditionStatus, &'static str, String) {
@@ -130,6 +147,27 @@ mod tests {
         assert_eq!(status.available_ips.unwrap(), ["192.0.2.1"]);
         assert_eq!(status.claimed_ips.unwrap(), ["192.0.2.2"]);
         assert_eq!(status.failed_ips.unwrap(), ["192.0.2.2", "192.0.2.9"]);
+    }
+
+    /// `kubectl delete` of a pool in use waited, and the pool was reported as ready.
+    #[test]
+    fn a_deleted_pool_names_the_claims_that_it_waits_for() {
+        let mut pool = OpenStackFloatingIPPool::new("pool", OpenStackFloatingIPPoolSpec::default());
+        let held = |claim: &str| HeldAddress { claim: claim.to_owned(), ..HeldAddress::default() };
+        let observed = Observed { addresses: vec![held("b"), held("a")], ..Observed::default() };
+        let reason = |pool: &mut OpenStackFloatingIPPool, observed: &Observed| {
+            report(pool, observed, None, &now());
+            let conditions = pool.status.clone().unwrap().conditions.unwrap();
+            let found = conditions.into_iter().find(|it| it.kind == READY).unwrap();
+            (found.reason, found.message)
+        };
+        assert_eq!(reason(&mut pool, &observed).0, "Ready");
+        let time = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(jiff::Timestamp::UNIX_EPOCH);
+        pool.metadata.deletion_timestamp = Some(time);
+        let (found, message) = reason(&mut pool, &observed);
+        assert_eq!(found, "Deleting");
+        assert!(message.contains("claims have its addresses: a, b. "), "{message}");
+        assert_eq!(reason(&mut pool, &Observed::default()).0, "Ready", "nothing is left to wait for");
     }
 
     #[test]

@@ -70,19 +70,39 @@ impl OpenStackMachineReconciler {
             find_by_tag(&observer, object, &mut observed).await?;
         }
         let network = network_of(cluster);
-        while let Some(entry) = next_entry(&observed) {
-            let deleted = delete_entry(&observer, object, &observed, &entry, network.as_deref()).await;
+        let waiting =
+            self.delete_entries(objects, object, &observer, &mut observed, network.as_deref()).await?;
+        if let Some(error) = waiting {
+            return report_wait(objects, object, &error).await;
+        }
+        objects.remove_finalizer(object).await?;
+        self.preflight.note_freed();
+        Ok(None)
+    }
+}
+
+impl OpenStackMachineReconciler {
+    /// Deletes the resources in the journal, one after the other. Returns the reason to wait, if one cannot go yet.
+    async fn delete_entries(
+        &self,
+        objects: &ServerObjects,
+        object: &mut OpenStackMachine,
+        observer: &Observer<'_>,
+        observed: &mut Observed,
+        network: Option<&str>,
+    ) -> Result<Option<ReconcileError>, ReconcileError> {
+        while let Some(entry) = next_entry(observed) {
+            let deleted = delete_entry(observer, object, observed, &entry, network).await;
             match deleted.map_err(|error| deletion_error(&entry.kind, &entry.name, error))? {
                 Gone::First(subports) => {
                     for id in subports {
                         observed.journal.learn(names::SUBPORT, &id, &id);
                     }
-                    act::write_journal(objects, object, &observed).await?;
+                    act::write_journal(objects, object, observed).await?;
                 }
                 Gone::NotYet(what) => {
-                    let error =
-                        ReconcileError::waiting("Deleting", format!("waiting for {what} to be deleted"));
-                    return report_wait(objects, object, &error).await;
+                    let message = format!("waiting for {what} to be deleted");
+                    return Ok(Some(ReconcileError::waiting("Deleting", message)));
                 }
                 // There may be a second one, of a create call whose response was lost: look again.
                 Gone::Yes(Some(message)) => {
@@ -92,7 +112,7 @@ impl OpenStackMachineReconciler {
                     if entry.id.is_none()
                         && let Err(error) = observed.lost_calls.check_absence(observed.now)
                     {
-                        return report_wait(objects, object, &error).await;
+                        return Ok(Some(error));
                     }
                     if let Some(id) = &entry.id
                         && is_slow(&entry.kind)
@@ -101,18 +121,14 @@ impl OpenStackMachineReconciler {
                         self.record_deletion(objects, object, &entry, &message).await;
                     }
                     observed.journal.strike(&entry.kind, &entry.name);
-                    act::write_journal(objects, object, &observed).await?;
+                    act::write_journal(objects, object, observed).await?;
                     observed.known_server = None;
                 }
             }
         }
-        objects.remove_finalizer(object).await?;
-        self.preflight.note_freed();
         Ok(None)
     }
-}
 
-impl OpenStackMachineReconciler {
     /// Returns what is known without the cloud; `None` if the machine has nothing there. One that may be from a backup from
     /// before its journal has to be looked for, if anything names credentials: without them nothing was created.
     async fn begin_deletion(

@@ -220,13 +220,12 @@ impl Observer<'_> {
         ports: usize,
         object: &OpenStackMachine,
     ) -> Result<(), ReconcileError> {
-        let (uid, machine) = (object.uid().unwrap_or_default(), object.name_any());
         let status = object.status.as_ref();
         let addresses = status.and_then(|status| status.addresses.as_deref()).unwrap_or_default();
         let (mut states, mut taken) = (Vec::new(), None);
         for pool in self.cloud.pools(balancer).await? {
             let members = self.cloud.members(&pool.id).await?;
-            let ours = members.iter().find(|member| names::is_member_of(member, &uid, &machine));
+            let ours = members.iter().find(|member| names::is_member_of(member, object));
             states.push(ours.map(|member| member.provisioning_status.clone()));
             let is_ours = |it: &Member| it.tags.iter().any(|tag| tag.starts_with(OwnershipTag::PREFIX));
             let is_at = |it: &Member| addresses.iter().any(|known| same_address(&known.address, &it.address));
@@ -249,14 +248,13 @@ impl Observer<'_> {
         balancer: &str,
         object: &OpenStackMachine,
     ) -> Result<bool, ReconcileError> {
-        let (uid, machine) = (object.uid().unwrap_or_default(), object.name_any());
         for pool in self.cloud.pools(balancer).await? {
             let members = match self.cloud.members(&pool.id).await {
                 // It was deleted between the two reads.
                 Err(error) if error.is_not_found() => continue,
                 result => result?,
             };
-            if members.iter().any(|member| names::is_member_of(member, &uid, &machine)) {
+            if members.iter().any(|member| names::is_member_of(member, object)) {
                 return Ok(true);
             }
         }

@@ -8,7 +8,7 @@ use controllers_infrastructure::{FloatingIp, Server, ServerAddress};
 use controllers_runtime::{AFTER_RESTORE_REASON, ReconcileError};
 
 use super::decide::{Desired, Membership, Observed, Waiting};
-use super::failed_builds;
+use super::failed_builds::{self, REPLACE};
 
 /// End of a pass.
 pub(super) enum Ending<'a> {
@@ -206,8 +206,7 @@ fn instance_state(observed: &Observed, ending: &Ending<'_>) -> (ConditionStatus,
         }
         (_, None) => {
             let id = observed.known_server.as_deref().unwrap_or("that was created for it");
-            let message =
-                format!("Nova has no server {id} any more. Delete the Machine to get another server");
+            let message = format!("Nova has no server {id} any more. {REPLACE}");
             (no, "InstanceNotFound".to_owned(), message)
         }
         (_, Some(server)) => state(server),
@@ -223,8 +222,7 @@ fn state(server: &Server) -> (ConditionStatus, String, String) {
             (ConditionStatus::Unknown, "InstanceStateUnknown".to_owned(), message)
         }
         "DELETED" | "SOFT_DELETED" => {
-            let message =
-                format!("Nova has deleted server {}. Delete the Machine to get another one", server.id);
+            let message = format!("Nova has deleted server {}. {REPLACE}", server.id);
             (ConditionStatus::False, "InstanceDeleted".to_owned(), message)
         }
         "ERROR" => {
@@ -304,6 +302,19 @@ mod tests {
             ("InternalDNS", "m"),
         ];
         assert_eq!(found, expected.map(|(kind, address)| (kind.to_owned(), address.to_owned())));
+    }
+
+    /// The server of a bastion was deleted in the cloud, and the remedy named a Machine that does not exist.
+    #[test]
+    fn the_remedy_for_a_server_that_is_gone_names_both_kinds_of_objects() {
+        let deleted = Server { id: "s".to_owned(), status: "DELETED".to_owned(), ..Server::default() };
+        for (server, reason) in [(None, "InstanceNotFound"), (Some(deleted), "InstanceDeleted")] {
+            let observed = Observed { server, ..Observed::default() };
+            let (holds, found, message) = instance_state(&observed, &Ending::Complete);
+            assert_eq!((holds, found.as_str()), (ConditionStatus::False, reason));
+            let expected = "Delete the Machine to get another server, or the OpenStackServer";
+            assert!(message.contains(expected), "{message}");
+        }
     }
 
     #[test]

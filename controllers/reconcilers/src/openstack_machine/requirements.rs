@@ -55,7 +55,9 @@ impl OpenStackMachineReconciler {
         let (machine, cluster) = (&context.machine, &context.cluster);
         let is_elsewhere = !context.is_server
             && self.cloud_of_cluster(object, cluster, cloud).await?.project() != cloud.project();
-        let resolver = Resolver { context: &self.context, cloud, object, machine, cluster, is_elsewhere };
+        let is_kept = observed.provisioned || observed.provider_id.is_some();
+        let context = &self.context;
+        let resolver = Resolver { context, cloud, object, machine, cluster, is_elsewhere, is_kept };
         let (resolved, mut sizes) = resolver.resolve().await?;
         let is_new = !settled && !observed.in_operation;
         sizes.floating_ip = is_new && pool_address::is_to_be_allocated(&self.context.client, object).await?;

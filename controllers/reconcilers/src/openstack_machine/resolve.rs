@@ -27,21 +27,25 @@ pub(super) struct Resolver<'a> {
     pub cluster: &'a OpenStackCluster,
     /// The machine is in another project than its cluster.
     pub is_elsewhere: bool,
+    /// The server was complete once, and is never created again.
+    pub is_kept: bool,
 }
 
 impl Resolver<'_> {
     /// Resolves all names, or returns an error for the field that matches nothing or too much.
     pub(super) async fn resolve(&self) -> Result<(ResolvedMachineSpec, Sizes), ReconcileError> {
-        self.check_extensions().await?;
-        self.check_key_pair().await?;
+        if !self.is_kept {
+            self.check_extensions().await?;
+            self.check_key_pair().await?;
+        }
         let mut ports = Vec::new();
         for (index, opts) in desired::ports(self.object).iter().enumerate() {
             ports.push(self.port(index, opts).await?);
         }
-        let image_id = self.image().await?;
-        let flavor = flavor(self.cloud, &self.object.spec.flavor).await?;
+        let image_id = self.unless_kept(self.image().await)?;
+        let flavor = self.unless_kept(flavor(self.cloud, &self.object.spec.flavor).await)?;
         let read = Instant::now();
-        let group = self.server_group().await?;
+        let group = self.unless_kept(self.server_group().await)?.flatten();
         let wish = anti_affinity::wish(self.object, self.machine, self.cluster);
         let own = match &wish {
             Some(wish) => anti_affinity::group_of_name(self.cloud.server_groups().await?, &wish.name),
@@ -49,8 +53,8 @@ impl Resolver<'_> {
         };
         let new_group = wish.is_some() && own.is_none();
         let resolved = ResolvedMachineSpec {
-            image_id: Some(image_id),
-            flavor_id: Some(flavor.id.clone()),
+            image_id,
+            flavor_id: flavor.as_ref().map(|flavor| flavor.id.clone()),
             server_group_id: group.as_ref().map(|group| group.id.clone()),
             ports: Some(ports),
         };
@@ -59,7 +63,17 @@ impl Resolver<'_> {
         let known = known.or_else(|| Some((wish.as_ref()?.name.clone(), 0)));
         let field = if wish.is_some() { quota_needs::ANTI_AFFINITY } else { "spec.serverGroup" };
         let group = known.map(|(name, members)| GroupUse { name, members, read, field });
+        let flavor = flavor.unwrap_or_default();
         Ok((resolved, Sizes { flavor, group, new_group, floating_ip: false }))
+    }
+
+    /// Returns nothing for a name that matches nothing or too much, if the server is kept. A moved or restored machine has
+    /// lost its status, and the image that it was made from may be gone. The server works without.
+    fn unless_kept<T>(&self, found: Result<T, ReconcileError>) -> Result<Option<T>, ReconcileError> {
+        match found {
+            Err(error) if self.is_kept && is_unmatched(&error) => Ok(None),
+            found => found.map(Some),
+        }
     }
 
     async fn server_group(&self) -> Result<Option<ServerGroup>, ReconcileError> {
@@ -112,6 +126,13 @@ impl Resolver<'_> {
             None => Ok(()),
         }
     }
+}
+
+/// Returns true if a name matches nothing or too much, or if its Image object is missing or not ready.
+fn is_unmatched(error: &ReconcileError) -> bool {
+    let is_missing = |error: &CloudError| matches!(error.class, ErrorClass::NotFound | ErrorClass::Ambiguous);
+    matches!(error, ReconcileError::Waiting { .. })
+        || matches!(error, ReconcileError::Cloud(error) if is_missing(error))
 }
 
 /// Returns the extensions of Neutron that a machine needs, each with the field. Pure.
@@ -183,6 +204,22 @@ mod tests {
             error.to_string().starts_with("resolve spec.flavor: nothing in the cloud matches flavor \"x\". ")
         );
         assert_eq!(only(vec!["1".to_owned()], "spec.flavor", "").unwrap(), "1");
+    }
+
+    #[test]
+    fn an_outage_or_a_refusal_is_no_name_without_a_match() {
+        let table = [
+            (ErrorClass::NotFound, true),
+            (ErrorClass::Ambiguous, true),
+            (ErrorClass::Unreachable, false),
+            (ErrorClass::Forbidden, false),
+        ];
+        for (class, expected) in table {
+            let error = ReconcileError::Cloud(CloudError::new(class, "resolve spec.image", "no"));
+            assert_eq!(is_unmatched(&error), expected, "{class:?}");
+        }
+        let waits = ReconcileError::waiting("InstanceNotReady", "Image n/i does not exist");
+        assert!(is_unmatched(&waits));
     }
 
     #[test]

@@ -43,24 +43,7 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
     let shared = context.clone();
     let reconciler = Arc::new(OpenStackMachineReconciler::new(context));
     let (known, waking) = (controller.store(), Arc::clone(&reconciler));
-    let of_machine = move |machine: Machine| {
-        let reference = &machine.spec.infrastructure_ref;
-        let namespace = machine.namespace().unwrap_or_default();
-        let object = (reference.kind == "OpenStackMachine")
-            .then(|| ObjectRef::<OpenStackMachine>::new(&reference.name).within(&namespace));
-        // The server may be lost. A machine at rest would look in some minutes only.
-        if let Some(object) = object.as_ref().filter(|_| rest::has_lost_node(&machine)) {
-            known.get(object).and_then(|it| it.uid()).iter().for_each(|uid| waking.requeue.forget(uid));
-        }
-        // The control plane waits for the condition that the machine has left the load balancer.
-        if let Some(object) = object.as_ref().filter(|_| pre_terminate::waits(&machine)) {
-            known.get(object).and_then(|it| it.uid()).iter().for_each(|uid| waking.requeue.forget(uid));
-        }
-        let heirs = endpoint_of_leaving(&known, &machine);
-        heirs.iter().filter_map(|heir| heir.uid()).for_each(|uid| waking.requeue.forget(&uid));
-        let heirs = heirs.iter().map(|heir| ObjectRef::from_obj(&**heir));
-        object.into_iter().chain(heirs).collect::<Vec<_>>()
-    };
+    let of_machine = move |machine: Machine| concerned_by_machine(&known, &waking, &machine);
     let (known, waking) = (controller.store(), Arc::clone(&reconciler));
     let of_machines = move |changed: OpenStackMachine| {
         let mut woken = heirs(&known, &changed);
@@ -68,16 +51,8 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         woken.iter().filter_map(|machine| machine.uid()).for_each(|uid| waking.requeue.forget(&uid));
         woken.iter().map(|machine| ObjectRef::from_obj(&**machine)).collect::<Vec<_>>()
     };
-    // A machine waits for the address of its claim.
-    let of_claim = |claim: IPAddressClaim| {
-        let namespace = claim.namespace().unwrap_or_default();
-        let owners = claim.owner_references().iter().filter(|owner| owner.kind == "OpenStackMachine");
-        let references =
-            owners.map(|owner| ObjectRef::<OpenStackMachine>::new(&owner.name).within(&namespace));
-        references.collect::<Vec<_>>()
-    };
     let controller = controller
-        .watches(Api::<IPAddressClaim>::all(client.clone()), of_claim)
+        .watches(Api::<IPAddressClaim>::all(client.clone()), |claim| waiting_for(&claim))
         .watches(Api::<Machine>::all(client.clone()), of_machine)
         .watches(Api::<OpenStackMachine>::all(client.clone()), of_machines)
         .watches(Api::<OpenStackCluster>::all(client), of_cluster);
@@ -93,6 +68,37 @@ pub(super) async fn run(context: ControllerContext, shutdown: CancellationToken)
         async move { reconciler.reconcile(&object).await }
     };
     controller.run(pass, shutdown).await;
+}
+
+/// Returns the machines that a Machine concerns. Those at rest look at once.
+fn concerned_by_machine(
+    known: &Store<OpenStackMachine>,
+    waking: &OpenStackMachineReconciler,
+    machine: &Machine,
+) -> Vec<ObjectRef<OpenStackMachine>> {
+    let reference = &machine.spec.infrastructure_ref;
+    let namespace = machine.namespace().unwrap_or_default();
+    let object = (reference.kind == "OpenStackMachine")
+        .then(|| ObjectRef::<OpenStackMachine>::new(&reference.name).within(&namespace));
+    // The server may be lost. A machine at rest would look in some minutes only.
+    if let Some(object) = object.as_ref().filter(|_| rest::has_lost_node(machine)) {
+        known.get(object).and_then(|it| it.uid()).iter().for_each(|uid| waking.requeue.forget(uid));
+    }
+    // The control plane waits for the condition that the machine has left the load balancer.
+    if let Some(object) = object.as_ref().filter(|_| pre_terminate::waits(machine)) {
+        known.get(object).and_then(|it| it.uid()).iter().for_each(|uid| waking.requeue.forget(uid));
+    }
+    let heirs = endpoint_of_leaving(known, machine);
+    heirs.iter().filter_map(|heir| heir.uid()).for_each(|uid| waking.requeue.forget(&uid));
+    let heirs = heirs.iter().map(|heir| ObjectRef::from_obj(&**heir));
+    object.into_iter().chain(heirs).collect()
+}
+
+/// Returns the machines that wait for the address of a claim.
+fn waiting_for(claim: &IPAddressClaim) -> Vec<ObjectRef<OpenStackMachine>> {
+    let namespace = claim.namespace().unwrap_or_default();
+    let owners = claim.owner_references().iter().filter(|owner| owner.kind == "OpenStackMachine");
+    owners.map(|owner| ObjectRef::<OpenStackMachine>::new(&owner.name).within(&namespace)).collect()
 }
 
 /// Returns the machines that may take over the API's floating IP from a control plane machine, or its Machine, that is

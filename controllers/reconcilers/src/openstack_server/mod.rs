@@ -23,6 +23,12 @@ pub const CONTROLLER: ControllerSpec = ControllerSpec {
             resources: &["openstackmachines"],
             verbs: PolicyRule::READ,
         },
+        // Their free addresses, which need no quota.
+        PolicyRule {
+            groups: &["infrastructure.cluster.x-k8s.io"],
+            resources: &["openstackfloatingippools"],
+            verbs: &["get"],
+        },
         PolicyRule {
             groups: &["ipam.cluster.x-k8s.io"],
             resources: &["ipaddressclaims"],

@@ -6,6 +6,7 @@ mod builds;
 mod images;
 mod leftovers;
 mod placement;
+mod pools;
 mod provider_ids;
 mod quota;
 mod restored;

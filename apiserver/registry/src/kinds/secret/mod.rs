@@ -1,12 +1,16 @@
 //! Secret: strategy, validation, table and protobuf form.
 
+mod credentials;
 mod kinds;
 mod table;
 
 use apiserver_machinery::protobuf::{Field, METADATA, Shape};
+use apiserver_machinery::related::ObjectReader;
+use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_machinery::table::OwnTable;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use async_trait::async_trait;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
@@ -20,6 +24,7 @@ const LARGEST: usize = 1024 * 1024;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SecretStrategy;
 
+#[async_trait]
 impl Strategy for SecretStrategy {
     /// Writes plain texts into the encoded data, so that the stored form is unique. The default type is `Opaque`.
     fn canonicalize(&self, new: &mut Value) {
@@ -61,6 +66,14 @@ impl Strategy for SecretStrategy {
             validate_change(new, old, &mut errors);
         }
         errors
+    }
+
+    async fn deletion_warnings_with(
+        &self,
+        object: &Value,
+        others: &dyn ObjectReader,
+    ) -> ApiResult<Vec<String>> {
+        Ok(credentials::warning(object, others).await?.into_iter().collect())
     }
 
     fn allow_unconditional_update(&self) -> bool {

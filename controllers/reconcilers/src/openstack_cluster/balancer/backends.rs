@@ -12,7 +12,8 @@ use crate::{names, pre_terminate, templates};
 pub(in super::super) struct Backend {
     /// Name of the OpenStackMachine.
     pub machine: String,
-    pub uid: String,
+    /// Tags by which its members are known. New members get the first one.
+    pub tags: [String; 2],
     /// Ids of its ports.
     pub ports: Vec<String>,
     /// Its address on the cluster's network and the subnet, as soon as they are known.
@@ -20,9 +21,10 @@ pub(in super::super) struct Backend {
 }
 
 impl Backend {
-    /// Returns the tag of the machine's members.
+    /// Returns the tag of the machine's new members.
     pub(in super::super) fn tag(&self) -> String {
-        names::member_tag(&self.uid)
+        let [tag, _] = &self.tags;
+        tag.clone()
     }
 }
 
@@ -84,7 +86,7 @@ fn backend(machine: &OpenStackMachine) -> Backend {
     let ports = journal.of_kind(names::PORT).filter_map(|entry| entry.id.clone());
     Backend {
         machine: machine.name_any(),
-        uid: machine.uid().unwrap_or_default(),
+        tags: names::member_tags(machine),
         ports: ports.collect(),
         address: None,
     }

@@ -23,7 +23,8 @@ pub(super) fn next(
     let name_of = |backend: &Backend| format!("{}-{}", wish.part_name(port), backend.machine);
     let ours = |member: &&Member| foreign_parts::is_our_member(wish, tag, view, member);
     let is_of = |member: &Member, backend: &Backend| {
-        view.limits.lacks_tags || member.tags.is_empty() || member.tags.contains(&backend.tag())
+        let is_tagged = || backend.tags.iter().any(|tag| member.tags.contains(tag));
+        view.limits.lacks_tags || member.tags.is_empty() || is_tagged()
     };
     let stays = |member: &Member| {
         let known =

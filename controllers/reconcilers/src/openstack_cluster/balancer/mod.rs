@@ -39,7 +39,7 @@ use clients::none_fits;
 pub(super) use clients::{allowed_cidrs, passes_clients};
 pub(super) use decide::Step;
 use repairs::{PartRepairs, Recreations};
-pub(super) use unusable::unusable;
+pub(super) use unusable::{missing_listener, unusable};
 pub(super) use wish::BalancerWish;
 
 /// Annotation with the time of the last failover that was requested.

@@ -63,7 +63,7 @@ fn member(machine: &str, address: &str) -> Member {
 fn backend(machine: &str, address: Option<&str>) -> Backend {
     Backend {
         machine: machine.to_owned(),
-        uid: format!("uid-{machine}"),
+        tags: [format!("machine-uid-{machine}"), String::new()],
         ports: Vec::new(),
         address: address.map(|address| (address.to_owned(), None)),
     }

@@ -49,8 +49,13 @@ pub(in super::super) fn unusable(
     if let Some(message) = foreign_parts::taken(wish, tag, view) {
         return Some((NAME_TAKEN, message));
     }
-    let port = wish.ports.first().filter(|port| view.listener(**port).is_none())?;
+    let port = missing_listener(wish, view)?;
     Some((PENDING, format!("{title} has no listener for port {port} of the API yet. Capstan creates it")))
+}
+
+/// Returns the port of the API if it has no listener yet.
+pub(in super::super) fn missing_listener(wish: &BalancerWish, view: &BalancerView) -> Option<i32> {
+    wish.ports.first().copied().filter(|port| view.listener(*port).is_none())
 }
 
 /// Describes a load balancer in ERROR, with what Capstan does next.
