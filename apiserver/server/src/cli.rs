@@ -177,7 +177,7 @@ pub(crate) enum Command {
     /// verb `post` on the nonresource path /capstan/v1/backup.
     ///
     /// Example: capstan backup key /etc/capstan/backup.key
-    /// Example: capstan backup --config /etc/capstan/config.yaml --to /var/backups/capstan
+    /// Example: capstan backup --config /etc/capstan/config.yaml --to /var/backups/capstan/
     /// Example: capstan backup --kubeconfig admin.kubeconfig --to swift://backups/prod
     #[command(verbatim_doc_comment)]
     Backup(BackupArguments),

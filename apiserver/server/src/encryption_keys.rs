@@ -130,7 +130,11 @@ impl EncryptionKeys {
         CheckReason { name: ENCRYPTION, reason: Arc::new(reason) }
     }
 
-    fn set_lacking(&self, keys: Vec<String>) {
+    /// Records the keys that this server lacks. If `is_foreign`, the record of the store does not have its own keys, so other
+    /// servers may not, either: it seals nothing then. A server that a rotation has left behind still seals with a key that
+    /// all have, and a plug-in that does not answer is no other key.
+    fn set_lacking(&self, keys: Vec<String>, is_foreign: bool) {
+        self.encryption().withhold(is_foreign);
         *self.lacks.lock().unwrap_or_else(PoisonError::into_inner) = keys;
     }
 
@@ -187,6 +191,9 @@ impl EncryptionKeys {
         match &result {
             Err(error) if error.is::<StoreError>() => {}
             _ => self.agrees.store(result.is_ok(), Ordering::Release),
+        }
+        if result.is_ok() {
+            self.set_lacking(Vec::new(), false);
         }
         result
     }
@@ -253,7 +260,8 @@ impl EncryptionKeys {
             let mut newer = record.keys.iter().skip_while(|key| key.fingerprint != *newest);
             let is_rotated = newer.any(|key| sealing.contains(&key.fingerprint));
             if !is_rotated || self.unreadable(store).await?.is_some() {
-                self.set_lacking(missing.clone());
+                let is_recorded = |id: &str| record.keys.iter().any(|key| key.fingerprint == id);
+                self.set_lacking(missing.clone(), !self.encryption().seals_only_with(is_recorded));
                 bail!(
                     "{} lacks the encryption key with the fingerprint {}, which seals values of the store. Copy the \
                      file from another replica or from the backup",
@@ -263,7 +271,6 @@ impl EncryptionKeys {
             }
             new.keys.retain(|key| !missing.contains(&key.fingerprint));
         }
-        self.set_lacking(Vec::new());
         if new == record {
             return Ok(true);
         }

@@ -62,6 +62,33 @@ async fn a_second_data_directory_makes_no_key_of_its_own() {
 }
 
 #[tokio::test]
+async fn a_server_whose_file_loses_the_key_of_the_store_seals_nothing_until_it_has_it_again() {
+    let [files, first, second] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let store = store(&files);
+    let server = keys(first.path());
+    server.agree(&store).await.unwrap();
+    store.create(&Key::new(SECRET).unwrap(), sealed(&server)).await.unwrap();
+    let file = first.path().join("encryption.yaml");
+    let right = std::fs::read_to_string(&file).unwrap();
+
+    keys(second.path()).file().save().unwrap();
+    std::fs::copy(second.path().join("encryption.yaml"), &file).unwrap();
+    assert!(server.reload().unwrap());
+    assert!(error(&server, &store).await.contains("lacks the encryption key"));
+    let value = Bytes::from_static(b"{}");
+    let refused = server.encryption().seal("secrets", SECRET, value.clone()).unwrap_err();
+    assert!(refused.is_temporary() && refused.to_string().contains("lacks an encryption key"), "{refused}");
+    // Kinds without a rule are not affected.
+    let plain = server.encryption().seal("configmaps", "/capstan/core/configmaps/team/c", value.clone());
+    assert_eq!(plain, Ok(value));
+
+    std::fs::write(&file, right).unwrap();
+    assert!(server.reload().unwrap());
+    server.agree(&store).await.unwrap();
+    sealed(&server);
+}
+
+#[tokio::test]
 async fn of_two_first_starts_one_makes_the_key() {
     let [files, first, second] = [(); 3].map(|()| tempfile::tempdir().unwrap());
     let store = store(&files);
@@ -107,6 +134,9 @@ async fn a_rotated_key_is_recorded_and_the_old_one_goes_when_no_value_needs_it()
     server.agree(&store).await.unwrap();
     let fingerprint = new.encryption().sealing_keys().pop_first().unwrap();
     assert!(error(&lagging, &store).await.contains(&fingerprint));
+    let of_lagging = sealed(&lagging);
+    let opened = server.encryption().open("secrets", SECRET, &of_lagging);
+    assert!(opened.is_ok(), "its key is that of the store, so it goes on: {opened:?}");
 
     // With the new key alone: refused while a Secret has the old one, accepted after it is written anew.
     assert!(error(&new, &store).await.contains("lacks the encryption key"));

@@ -67,7 +67,8 @@ async fn wait(client: &Client, paths: &[Served], end: Instant) -> anyhow::Result
     let mut steady_since = None;
     loop {
         let pass = Instant::now();
-        let missing = missing(client, paths).await?;
+        // A pass that has begun may end: a host that serves everything is not refused for the lack of a moment.
+        let missing = missing(client, paths, end.max(pass + STEADY)).await?;
         if missing.is_empty() {
             if pass.duration_since(*steady_since.get_or_insert(pass)) >= STEADY {
                 return Ok(());
@@ -91,11 +92,13 @@ async fn wait(client: &Client, paths: &[Served], end: Instant) -> anyhow::Result
     }
 }
 
-/// Returns a line for each version that is not served.
-async fn missing(client: &Client, paths: &[Served]) -> anyhow::Result<Vec<String>> {
+/// Returns a line for each version that is not served. One that has no answer at `end` is not: a host that accepts
+/// connections and is silent would take the limit of a request for each version.
+async fn missing(client: &Client, paths: &[Served], end: Instant) -> anyhow::Result<Vec<String>> {
     let mut missing = Vec::new();
     for served in paths {
-        if let Some(why) = unserved(client, &served.path).await? {
+        let answer = tokio::time::timeout_at(end.into(), unserved(client, &served.path)).await;
+        if let Some(why) = answer.unwrap_or_else(|_| Ok(Some("no answer in time".to_owned())))? {
             missing.push(format!("  apiservice/{}: {why}", served.version));
         }
     }
@@ -136,7 +139,22 @@ async fn unserved(client: &Client, path: &str) -> anyhow::Result<Option<String>>
 
 #[cfg(test)]
 mod tests {
+    use kube::client::Body;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_host_that_is_silent_does_not_prolong_the_wait() {
+        let silent = tower::service_fn(|_: http::Request<Body>| {
+            std::future::pending::<Result<http::Response<Body>, std::convert::Infallible>>()
+        });
+        let client = Client::new(silent, "default");
+        let paths = paths(&apiserver_registry::registry());
+        let begun = Instant::now();
+        let error = wait(&client, &paths, begun + Duration::from_millis(100)).await.unwrap_err().to_string();
+        assert!(error.contains("no answer in time"), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    }
 
     #[test]
     fn every_hosted_version_is_waited_for_once() {

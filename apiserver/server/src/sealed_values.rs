@@ -1,7 +1,8 @@
 //! Values of the server itself in its own store, sealed as Secrets are.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use apiserver_machinery::encryption::{Encryption, EncryptionError};
@@ -23,6 +24,26 @@ const PAGE: usize = 500;
 /// Attempts to write a value. One server writes at a time, so a conflict is rare.
 const ATTEMPTS: usize = 5;
 
+/// Interval at which the same error is logged again. Some values are read several times per second.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Errors that were logged within [`LOG_INTERVAL`], with the time. Clones share them.
+#[derive(Debug, Clone, Default)]
+struct Logged(Arc<Mutex<HashMap<String, Instant>>>);
+
+impl Logged {
+    /// Returns true if an error should be logged now, and records that it was.
+    fn is_due(&self, error: &str, now: Instant) -> bool {
+        let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        logged.retain(|_, at| now.duration_since(*at) < LOG_INTERVAL);
+        let is_due = !logged.contains_key(error);
+        if is_due {
+            logged.insert(error.to_owned(), now);
+        }
+        is_due
+    }
+}
+
 /// Sealed values below one key of the store, each with a kind and a name.
 #[derive(Debug, Clone)]
 pub(crate) struct SealedValues {
@@ -30,11 +51,12 @@ pub(crate) struct SealedValues {
     encryption: Arc<Encryption>,
     /// First part of the keys, after [`ROOT`]. No API group may have this name.
     folder: &'static str,
+    logged: Logged,
 }
 
 impl SealedValues {
     pub(crate) fn new(store: Arc<dyn Store>, encryption: Arc<Encryption>, folder: &'static str) -> Self {
-        Self { store, encryption, folder }
+        Self { store, encryption, folder, logged: Logged::default() }
     }
 
     pub(crate) fn key(&self, kind: &str, name: &str) -> anyhow::Result<Key> {
@@ -63,7 +85,12 @@ impl SealedValues {
         // The error of the decoder may quote the value.
         let decoded = opened
             .and_then(|json| serde_json::from_slice(&json).map_err(|_| format!("{key}: not decodable")));
-        Ok(decoded.inspect_err(|error| tracing::warn!(error, "a sealed value cannot be used")).ok())
+        let log = |error: &String| {
+            if self.logged.is_due(error, Instant::now()) {
+                tracing::warn!(error, "a sealed value cannot be used");
+            }
+        };
+        Ok(decoded.inspect_err(log).ok())
     }
 
     /// Returns all values of a kind, by their names, without those that no key opens.
@@ -181,5 +208,20 @@ impl SealedValues {
             }
         }
         bail!("{}: other servers keep changing the value", key.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_logged_again_after_a_minute() {
+        let (logged, start) = (Logged::default(), Instant::now());
+        assert!(logged.is_due("/capstan/pki/a: no key", start));
+        assert!(logged.is_due("/capstan/pki/b: no key", start));
+        let seconds = |seconds| start + Duration::from_secs(seconds);
+        assert!(!logged.clone().is_due("/capstan/pki/a: no key", seconds(59)));
+        assert!(logged.is_due("/capstan/pki/a: no key", seconds(60)));
     }
 }

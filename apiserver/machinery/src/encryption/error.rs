@@ -31,6 +31,12 @@ pub enum EncryptionError {
         /// Kind of the provider.
         provider: &'static str,
     },
+    /// The server lacks a key of the store, so it seals nothing: other servers could not open the value.
+    #[error(
+        "{0}: not sealed: this server lacks an encryption key of the store; copy the encryption configuration from \
+         another replica or from the backup"
+    )]
+    Withheld(String),
     /// The KMS plug-in does not answer, or cannot work now.
     #[error("{key}: the KMS plug-in {plugin:?} cannot be used: {detail}")]
     Kms {
@@ -54,9 +60,9 @@ pub enum EncryptionError {
 }
 
 impl EncryptionError {
-    /// Returns true if the plug-in did not answer: work on many values waits for it.
+    /// Returns true if the plug-in did not answer, or the server lacks a key of the store: work on many values waits for it.
     pub const fn is_temporary(&self) -> bool {
-        matches!(self, Self::Kms { .. })
+        matches!(self, Self::Kms { .. } | Self::Withheld(_))
     }
 
     /// Returns true if a later attempt to open the value may succeed without a change of the configuration. An answer of

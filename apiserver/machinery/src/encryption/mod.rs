@@ -105,6 +105,8 @@ pub struct Encryption {
     promoted: RwLock<Option<String>>,
     /// Local keys seal with derived keys.
     derived: AtomicBool,
+    /// No value is sealed: other servers could not open it.
+    withheld: AtomicBool,
 }
 
 impl Encryption {
@@ -140,6 +142,12 @@ impl Encryption {
         self.derived.load(Ordering::Acquire)
     }
 
+    /// Sets whether values that have a rule are refused instead of sealed. It is so while the server lacks a key of the store
+    /// and would seal with a key that no other server has.
+    pub fn withhold(&self, withheld: bool) {
+        self.withheld.store(withheld, Ordering::Release);
+    }
+
     /// Returns the provider that seals values of a rule.
     fn sealing<'r>(&self, providers: &'r [Provider]) -> Option<&'r Provider> {
         let promoted = self.promoted.read().unwrap_or_else(PoisonError::into_inner);
@@ -150,11 +158,14 @@ impl Encryption {
     /// Seals a value for the store.
     ///
     /// # Errors
-    /// `Seal`; `OnlyReads`; `Kms`.
+    /// `Seal`; `OnlyReads`; `Kms`; `Withheld`.
     pub fn seal(&self, resource: &str, key: &str, value: Bytes) -> Result<Bytes, EncryptionError> {
         let rules = self.rules();
         match rules.get(resource).and_then(|providers| self.sealing(providers)) {
             None => Ok(value),
+            Some(_) if self.withheld.load(Ordering::Acquire) => {
+                Err(EncryptionError::Withheld(key.to_owned()))
+            }
             Some(provider) => provider.seal(key, value, self.is_derived()),
         }
     }
@@ -186,6 +197,12 @@ impl Encryption {
     /// Returns the names of the keys that seal new values: fingerprints, and the names of plug-ins after `kms:`.
     pub fn sealing_keys(&self) -> BTreeSet<String> {
         self.rules().values().filter_map(|providers| self.sealing(providers)?.id()).collect()
+    }
+
+    /// Returns true if each rule seals new values with one of these keys.
+    pub fn seals_only_with(&self, is_one: impl Fn(&str) -> bool) -> bool {
+        let is_known = |provider: &Provider| provider.id().is_some_and(|id| is_one(&id));
+        self.rules().values().filter_map(|providers| self.sealing(providers)).all(is_known)
     }
 
     /// Returns the names of all keys that open values.

@@ -108,6 +108,16 @@ fn a_promoted_key_seals_wherever_it_is_listed() {
 }
 
 #[test]
+fn a_rule_that_encrypts_nothing_is_sealed_with_no_known_key() {
+    let key = || Provider::aes_gcm("k1", &[1; 32]).unwrap();
+    let known = key().id().unwrap();
+    let seals = |providers| Encryption::new(rules(providers)).seals_only_with(|id| id == known);
+    assert!(seals(vec![key(), Provider::Identity]));
+    assert!(!seals(vec![Provider::Identity, key()]));
+    assert!(!seals(vec![Provider::aes_gcm("k2", &[2; 32]).unwrap(), key()]));
+}
+
+#[test]
 fn a_value_of_another_key_with_the_same_name_is_not_sealed_as_now() {
     let old = encryption(&[("key1", 1)]).seal("secrets", "/a", Bytes::from("v")).unwrap();
     let both = encryption(&[("key1", 2), ("key1", 1)]);

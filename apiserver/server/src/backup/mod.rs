@@ -110,6 +110,16 @@ impl Setup {
     }
 }
 
+/// Checks the backup key of the configuration, if it names one. A server with an unusable key would write no backup, and the
+/// first sign would be a metric.
+///
+/// # Errors
+/// A file that cannot be read, or that has no key. The error names the field.
+pub(crate) fn check_key_file(settings: &Backup) -> anyhow::Result<()> {
+    let Some(path) = settings.key_file.as_deref() else { return Ok(()) };
+    key_file::read(path).map(drop).context("backup.keyFile")
+}
+
 /// Opens an embedded store that exists.
 fn open_embedded(path: &Path) -> anyhow::Result<EmbeddedStore> {
     if !path.try_exists().map_err(|error| crate::pki::unreadable(path, error))? {
@@ -152,10 +162,10 @@ pub(crate) fn run(arguments: &BackupArguments) -> anyhow::Result<()> {
     refuse_the_encryption_key(&key, encryption.as_deref())?;
     let recovery = arguments.recovery_key_file.as_deref().filter(|_| arguments.include_keys);
     let keys = recovery.map(|recovery| included_keys::seal(&setup.data, &path, recovery)).transpose()?;
-    let destination = Destination::parse(arguments.to.as_deref().unwrap_or_default()).context("--to")?;
+    let to = arguments.to.as_deref().unwrap_or_default();
     let backup = setup.configuration.backup.clone();
     let (written, taken) = block_on(async {
-        let (place, name) = open_target(&destination, &backup).await?;
+        let (place, name) = open_target(to, &backup).await?;
         let store = setup.open().await.map_err(through_the_server)?;
         let configuration = &setup.configuration;
         let encryption = encryption.as_deref();
@@ -180,12 +190,16 @@ fn through_the_server(error: anyhow::Error) -> anyhow::Error {
     if is_in_use(&error) { error.context(ways) } else { error }
 }
 
-/// Returns the place of a new backup and the name of its file: that of the path, or a new one in a directory or a remote
-/// place.
-async fn open_target(destination: &Destination, settings: &Backup) -> anyhow::Result<(Location, String)> {
+/// Returns the place `--to` of a new backup and the name of its file: that of the path, or a new one in a directory or a
+/// remote place. A directory that does not exist is created if the path ends with a slash, or is a URL as in a schedule:
+/// as a file, it would prevent the directory of the schedule.
+async fn open_target(to: &str, settings: &Backup) -> anyhow::Result<(Location, String)> {
+    let destination = Destination::parse(to).context("--to")?;
     let new = retention::file_name(settings.name(), jiff::Timestamp::now());
-    let Destination::File(path) = destination else {
-        return Ok((Location::open(destination, settings).await?, new));
+    let is_place = to.ends_with('/') || (to.starts_with("file:") && !to.ends_with(retention::ENDING));
+    let path = match &destination {
+        Destination::File(path) if path.exists() || !is_place => path,
+        _ => return Ok((Location::open(&destination, settings).await?, new)),
     };
     if path.is_dir() {
         return Ok((Location::Directory(path.clone()), new));

@@ -56,6 +56,7 @@ pub(super) fn run(arguments: &BackupArguments, namespace: &str) -> anyhow::Resul
         read(store.as_ref(), &encryption, namespace).await
     })?;
     let selected = match &arguments.cluster {
+        None if all.is_empty() => bail!("the namespace {namespace} has no objects; nothing was written"),
         None => all,
         Some(cluster) => of_cluster(all, cluster)
             .with_context(|| format!("the namespace {namespace} has no Cluster {cluster}"))?,

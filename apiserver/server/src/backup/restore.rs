@@ -47,7 +47,8 @@ impl Verified {
 /// Runs `capstan restore`.
 ///
 /// # Errors
-/// A backup that is damaged or sealed with another key; a store that has objects already, or that does not respond.
+/// A backup that is damaged or sealed with another key, or of which the server can open no Secret; a store that has objects
+/// already, or that does not respond.
 pub(crate) fn restore(arguments: &RestoreArguments) -> anyhow::Result<()> {
     let setup = Setup::load(&arguments.store)?;
     let Some(given) = &arguments.file else {
@@ -74,6 +75,9 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> anyhow::Result<()> {
             backup.header.form,
             Form::READ
         );
+    }
+    if arguments.replace && !arguments.force {
+        values.any_opened(&path)?;
     }
     let text = match to {
         StoreKind::Etcd => block_on(etcd::restore(&setup, &backup, arguments.replace))?,

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::config::Keep;
 
 /// Ending of the names of files.
-const ENDING: &str = ".capstan-backup";
+pub(super) const ENDING: &str = ".capstan-backup";
 
 /// Form of the time in a name, in UTC.
 const TIME: &str = "%Y%m%dT%H%M%SZ";

@@ -96,9 +96,11 @@ impl Backups {
         }
     }
 
-    /// Returns the time until a destination needs a backup.
+    /// Returns the time until a destination needs a backup, or a trial restore is due. A trial waits for [`RETRY`] at least:
+    /// one that cannot even be recorded is not begun all the time.
     async fn until_due(&self, interval: Duration) -> Duration {
-        let mut least = interval;
+        let trial = trial::due_in(self.store.as_ref()).await;
+        let mut least = trial.map_or(interval, |due| due.max(RETRY).min(interval));
         for (index, destination) in self.schedule.destinations().unwrap_or_default().iter().enumerate() {
             let times = async {
                 let place = Location::open(destination, &self.configuration.backup).await?;
@@ -216,7 +218,7 @@ impl Backups {
         };
         if let Err(error) = tried.await {
             self.metrics.trial_failures.inc();
-            tracing::error!(error = %format!("{error:#}"), "trial restore failed; trying again in a day");
+            tracing::error!(error = %format!("{error:#}"), "trial restore failed; trying again in an hour");
         }
     }
 

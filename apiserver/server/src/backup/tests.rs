@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::location::Location;
 use super::values::Values;
-use super::{BackupMetrics, Backups, key_file, restore, run, trial};
+use super::{BackupMetrics, Backups, check_key_file, key_file, restore, run, trial};
 use crate::cli::backup::BackupKeyArguments;
 use crate::cli::{BackupArguments, BackupCommand, RestoreArguments, StoreArguments, StoreKind};
-use crate::config::ServerConfiguration;
+use crate::config::{Backup, ServerConfiguration};
 use crate::encryption;
 use crate::encryption_keys::EncryptionKeys;
 
@@ -88,16 +88,21 @@ impl Installation {
         to: Option<StoreKind>,
         replace: bool,
     ) -> anyhow::Result<()> {
-        restore(&RestoreArguments {
+        restore(&RestoreArguments { replace, ..self.arguments(file, data, to) })
+    }
+
+    fn arguments(&self, file: &str, data: &str, to: Option<StoreKind>) -> RestoreArguments {
+        RestoreArguments {
             file: Some(self.path(file).display().to_string()),
             store: self.store(data),
             done: false,
             to,
             key_file: Some(self.path("backup.key")),
             verify_only: to.is_none(),
-            replace,
+            replace: false,
+            force: false,
             recovery_key_file: None,
-        })
+        }
     }
 
     /// Returns the entries and the revision of a store.
@@ -184,9 +189,44 @@ fn bk_08_the_rest_of_an_interrupted_restore_changes_nothing() {
     drop(EmbeddedStore::open(&it.path("other/store.redb.restoring")).unwrap());
     it.restore("b", "other", false).unwrap();
     std::fs::write(it.path("other/store.redb.restoring"), "half a file").unwrap();
+    std::fs::copy(it.path("data/encryption.yaml"), it.path("other/encryption.yaml")).unwrap();
     it.restore("b", "other", true).unwrap();
     assert_eq!(values(&it.content("other").0), values(&it.content("data").0));
     assert!(!files(&it.path("other")).iter().any(|name| name.contains("restoring")));
+}
+
+#[test]
+fn bk_03_objects_are_replaced_by_a_backup_without_readable_secrets_only_by_force() {
+    let it = Installation::new();
+    it.backup("data", "b").unwrap();
+    it.filled("other");
+    let before = it.content("other").0;
+    let refused = it.restore("b", "other", true).unwrap_err().to_string();
+    assert!(refused.contains("other/encryption.yaml: none of the "), "{refused}");
+    assert!(refused.contains("--recovery-key-file") && refused.contains("--force"), "{refused}");
+    assert_eq!(it.content("other").0, before, "nothing was replaced");
+    let arguments = it.arguments("b", "other", Some(StoreKind::Embedded));
+    restore(&RestoreArguments { replace: true, force: true, ..arguments }).unwrap();
+    assert_eq!(values(&it.content("other").0), values(&it.content("data").0));
+}
+
+#[test]
+fn bk_02_a_server_with_an_unusable_backup_key_is_refused_with_the_field_and_the_remedy() {
+    let it = Installation::new();
+    std::fs::write(it.path("malformed"), "hunter2\n").unwrap();
+    let check = |name: Option<&str>| {
+        let key_file = name.map(|name| it.path(name));
+        check_key_file(&Backup { key_file, ..Backup::default() }).map_err(|error| format!("{error:#}"))
+    };
+    assert_eq!((check(None), check(Some("backup.key"))), (Ok(()), Ok(())));
+    for (name, remedy) in [("missing", "create one with `capstan backup key"), ("malformed", "has no line")] {
+        let error = check(Some(name)).unwrap_err();
+        assert!(error.starts_with("backup.keyFile: ") && error.contains(remedy), "{error}");
+        assert!(
+            error.contains(&it.path(name).display().to_string()) && !error.contains("hunter2"),
+            "{error}"
+        );
+    }
 }
 
 #[test]
@@ -218,6 +258,10 @@ fn a_backup_replaces_no_file_and_leaves_no_part_of_one() {
     it.backup("data", "directory").unwrap();
     let names = files(&it.path("directory"));
     assert!(names.len() == 1 && names[0].starts_with("capstan-2"), "{names:?}");
+    // A slash at the end names a directory, also one that does not exist yet.
+    it.backup("data", "new/").unwrap();
+    let names = files(&it.path("new"));
+    assert!(names.len() == 1 && names[0].starts_with("capstan-2"), "{names:?}");
     let open = EmbeddedStore::open(&it.path("data/store.redb")).unwrap();
     let error = format!("{:#}", it.backup("data", "c").unwrap_err());
     assert!(error.contains("stop the server") && error.contains("backup.schedule"), "{error}");
@@ -225,6 +269,25 @@ fn a_backup_replaces_no_file_and_leaves_no_part_of_one() {
     let error = it.backup("none", "c").unwrap_err().to_string();
     assert!(error.contains("there is no store"), "{error}");
     assert!(!files(it.directory.path()).iter().any(|name| name.starts_with('c') || name.contains("partial")));
+}
+
+#[test]
+fn bk_07_a_namespace_without_objects_is_refused_and_makes_no_directory() {
+    let it = Installation::new();
+    let namespace = Some("mistyped".to_owned());
+    let arguments = BackupArguments {
+        command: None,
+        store: it.store("data"),
+        to: Some(it.path("objects").display().to_string()),
+        key_file: None,
+        cluster: None,
+        include_keys: false,
+        recovery_key_file: None,
+        connection: ConnectionArguments { namespace, ..ConnectionArguments::default() },
+    };
+    let error = run(&arguments).unwrap_err().to_string();
+    assert!(error.contains("the namespace mistyped has no objects"), "{error}");
+    assert!(!it.path("objects").exists());
 }
 
 #[test]
@@ -449,6 +512,7 @@ fn bk_04_keys_in_a_backup_are_written_by_the_recovery_key_alone_and_replace_none
             key_file: Some(it.path("backup.key")),
             verify_only: false,
             replace: false,
+            force: false,
             recovery_key_file: Some(it.path(recovery)),
         })
     };

@@ -10,7 +10,6 @@ use storage_backup::check_complete;
 use super::location::{Location, upload, uploads};
 use super::{Setup, file, key_file, open_target, service};
 use crate::cli::BackupArguments;
-use crate::config::Destination;
 use crate::output;
 
 /// Runs `capstan backup` with a kubeconfig.
@@ -20,8 +19,7 @@ use crate::output;
 pub(super) async fn run(arguments: &BackupArguments) -> anyhow::Result<()> {
     let setup = Setup::load(&arguments.store)?;
     let settings = &setup.configuration.backup;
-    let destination = Destination::parse(arguments.to.as_deref().unwrap_or_default()).context("--to")?;
-    let (place, name) = open_target(&destination, settings).await?;
+    let (place, name) = open_target(arguments.to.as_deref().unwrap_or_default(), settings).await?;
     let url = place.url(&name);
     let size = match &place {
         Location::Directory(directory) => fetch(arguments, &directory.join(&name)).await?,

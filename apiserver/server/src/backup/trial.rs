@@ -20,8 +20,8 @@ use crate::config::ServerConfiguration;
 /// Interval of successful trials. A backup that cannot be restored is known long before the oldest one expires.
 const EVERY: Duration = Duration::from_hours(7 * 24);
 
-/// Interval after a failed trial: each one reads a whole backup.
-const RETRY: Duration = Duration::from_hours(24);
+/// Interval after a failed trial. Each one reads a whole backup, and the cause may be a network that was away for a moment.
+const RETRY: Duration = Duration::from_hours(1);
 
 /// Key of the record of the last trial, relative to the prefix of the store. The next leader reads it.
 const RECORD: &str = "meta/backup-trial";
@@ -36,13 +36,13 @@ struct Record {
 }
 
 impl Record {
-    /// Returns true if the next trial is due. A time in the future is that of a clock that was wrong.
-    fn is_due(&self, now: i64) -> bool {
-        let over = |time: i64, interval: Duration| {
-            let age = now.saturating_sub(time);
-            age < 0 || u64::try_from(age).is_ok_and(|age| age >= interval.as_secs())
+    /// Returns the time until the next trial is due. A time in the future is that of a clock that was wrong.
+    fn due_in(&self, now: i64) -> Duration {
+        let left = |time: i64, interval: Duration| match u64::try_from(now.saturating_sub(time)) {
+            Ok(age) => interval.saturating_sub(Duration::from_secs(age)),
+            Err(_) => Duration::ZERO,
         };
-        over(self.succeeded, EVERY) && over(self.attempted, RETRY)
+        left(self.succeeded, EVERY).max(left(self.attempted, RETRY))
     }
 }
 
@@ -62,11 +62,19 @@ pub(super) struct Tried {
 pub(super) async fn begin(store: &dyn Store) -> anyhow::Result<bool> {
     let now = Timestamp::now().as_second();
     let record = read(store).await?;
-    if !record.is_due(now) {
+    if !record.due_in(now).is_zero() {
         return Ok(false);
     }
     write(store, &Record { attempted: now, ..record }).await?;
     Ok(true)
+}
+
+/// Returns the time until the next trial is due.
+///
+/// # Errors
+/// The store's.
+pub(super) async fn due_in(store: &dyn Store) -> anyhow::Result<Duration> {
+    Ok(read(store).await?.due_in(Timestamp::now().as_second()))
 }
 
 /// Records a success. Returns its time, in seconds since 1970.
@@ -161,13 +169,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bk_03_a_trial_is_due_each_week_and_a_day_after_a_failed_one() {
-        const DAY: i64 = 24 * 3_600;
+    fn bk_03_a_trial_is_due_each_week_and_an_hour_after_a_failed_one() {
+        const HOUR: i64 = 3_600;
+        const DAY: i64 = 24 * HOUR;
         let now = 1_000 * DAY;
-        let due = |attempted, succeeded| Record { attempted, succeeded }.is_due(now);
-        assert!(due(0, 0), "a new store has had none");
-        assert!(!due(now - 6 * DAY, now - 6 * DAY) && due(now - 7 * DAY, now - 7 * DAY));
-        assert!(!due(now - DAY + 1, now - 9 * DAY) && due(now - DAY, now - 9 * DAY));
-        assert!(due(now + DAY, now + DAY), "a clock was wrong");
+        let due = |attempted, succeeded| Record { attempted, succeeded }.due_in(now);
+        assert_eq!(due(0, 0), Duration::ZERO, "a new store has had none");
+        assert_eq!(due(now - 6 * DAY, now - 6 * DAY), Duration::from_hours(24));
+        assert_eq!(due(now - 7 * DAY, now - 7 * DAY), Duration::ZERO);
+        assert_eq!(due(now - HOUR + 60, now - 9 * DAY), Duration::from_mins(1));
+        assert_eq!(due(now - HOUR, now - 9 * DAY), Duration::ZERO);
+        assert_eq!(due(now + DAY, now + DAY), Duration::ZERO, "a clock was wrong");
     }
 }

@@ -63,8 +63,7 @@ impl Values {
 
     /// Returns lines about the values, for people. `path`: the file with the encryption keys.
     pub(super) fn describe(&self, path: &Path) -> String {
-        let opened = self.sealed - self.unopened.values().map(|unopened| unopened.count).sum::<u64>();
-        let (sealed, path_text) = (self.sealed, path.display());
+        let (sealed, opened, path_text) = (self.sealed, self.opened(), path.display());
         let mut text = if path.exists() {
             format!("{sealed} values are encrypted; the keys in {path_text} open {opened} of them\n")
         } else {
@@ -81,6 +80,26 @@ impl Values {
             let _ = writeln!(text, "WARNING: {key} is damaged in the store: it is no JSON");
         }
         text
+    }
+
+    /// Returns the number of sealed values that the server can open.
+    fn opened(&self) -> u64 {
+        self.sealed - self.unopened.values().map(|unopened| unopened.count).sum::<u64>()
+    }
+
+    /// Returns an error if there are sealed values, and the server can open none of them. `path`: the file with the
+    /// encryption keys.
+    pub(super) fn any_opened(&self, path: &Path) -> anyhow::Result<()> {
+        if self.sealed == 0 || self.opened() > 0 {
+            return Ok(());
+        }
+        bail!(
+            "{}: none of the {} encrypted values of the backup can be opened with the keys of this file, so a server on \
+             the restored store could read no Secret; nothing was replaced. Put the encryption.yaml of the backup there, \
+             or give --recovery-key-file, or give --force to replace the objects without readable Secrets",
+            path.display(),
+            self.sealed
+        )
     }
 
     /// Returns an error if a sealed value cannot be opened.

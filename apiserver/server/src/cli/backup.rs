@@ -27,7 +27,7 @@ pub(crate) struct BackupArguments {
     pub(crate) command: Option<BackupCommand>,
     #[command(flatten)]
     pub(crate) store: StoreArguments,
-    /// File to write, or a place for a file with the time in its name: a directory,
+    /// File to write, or a place for a file with the time in its name: a directory, which a slash at the end creates,
     /// s3://BUCKET/PREFIX?endpoint=URL or swift://CONTAINER/PREFIX. An existing file is not replaced
     #[arg(long, value_name = "PLACE", required = true)]
     pub(crate) to: Option<String>,
@@ -103,6 +103,9 @@ pub(crate) struct RestoreArguments {
     /// Replace the objects that the store has. They are kept aside
     #[arg(long)]
     pub(crate) replace: bool,
+    /// Replace them also if no encryption key of the server opens a Secret of the backup
+    #[arg(long, requires = "replace")]
+    pub(crate) force: bool,
     /// Write encryption.yaml and the CA of a backup with --include-keys to the data directory first. FILE has the
     /// recovery key that `capstan init` printed
     #[arg(long, value_name = "FILE", conflicts_with = "verify_only")]

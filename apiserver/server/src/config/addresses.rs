@@ -29,6 +29,21 @@ pub(crate) fn local_url(mut address: SocketAddr) -> String {
     format!("https://{address}")
 }
 
+/// Returns the address and port at which other machines reach a server with this listen address and these names in its
+/// certificate. A server on all addresses has the last IP address among the names, which is its own after `capstan init`,
+/// else the first DNS name. Without names, it is the listen address.
+pub(crate) fn advertised_address(listen: SocketAddr, names: &[String]) -> String {
+    if !listen.ip().is_unspecified() {
+        return listen.to_string();
+    }
+    let ip = names.iter().rev().find_map(|name| name.parse::<IpAddr>().ok());
+    let dns = || names.iter().find(|name| !name.starts_with("*."));
+    match ip {
+        Some(ip) => SocketAddr::new(ip, listen.port()).to_string(),
+        None => dns().map_or_else(|| listen.to_string(), |name| format!("{name}:{}", listen.port())),
+    }
+}
+
 /// Checks the client URLs of the members of etcd. A server with an unusable one would try to connect for ever.
 pub(super) fn check_endpoints(endpoints: &[String]) -> anyhow::Result<()> {
     if endpoints.is_empty() {
@@ -91,6 +106,22 @@ mod tests {
             ("[::]:7443", "https://[::1]:7443"),
         ] {
             assert_eq!(local_url(listen_address(listen).unwrap()), expected);
+        }
+    }
+
+    #[test]
+    fn the_advertised_address_is_one_that_other_machines_can_use() {
+        for (listen, names, expected) in [
+            ("192.0.2.10:7443", &["capstan.example.org"][..], "192.0.2.10:7443"),
+            ("0.0.0.0:7443", &["192.0.2.100", "node-a", "192.0.2.1"], "192.0.2.1:7443"),
+            ("[::]:7443", &["node-a", "2001:db8::1"], "[2001:db8::1]:7443"),
+            ("0.0.0.0:7443", &["*.example.org", "capstan.example.org"], "capstan.example.org:7443"),
+            ("0.0.0.0:7443", &["*.example.org"], "0.0.0.0:7443"),
+            ("0.0.0.0:7443", &[], "0.0.0.0:7443"),
+        ] {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let found = advertised_address(listen_address(listen).unwrap(), &names);
+            assert_eq!(found, expected, "{listen} {names:?}");
         }
     }
 

@@ -32,7 +32,7 @@ use serde::Deserialize;
 
 use crate::cli::ServeArguments;
 
-pub(crate) use addresses::{is_dns_name, listen_address, local_url};
+pub(crate) use addresses::{advertised_address, is_dns_name, listen_address, local_url};
 pub(crate) use admission::Admission;
 pub(crate) use audit::Audit;
 pub(crate) use authentication::Authentication;

@@ -54,7 +54,13 @@ pub(super) fn readiness(url: &str, code: u16, text: &str) -> Vec<Finding> {
     }
     let failed: Vec<&str> =
         text.lines().filter_map(|line| line.strip_prefix("[-]")?.split_whitespace().next()).collect();
-    let message = format!("is not ready: {}; see docs/running.md", failed.join(", "));
+    let message = match (code, failed.is_empty()) {
+        (401 | 403, _) => format!(
+            "refuses a certificate of this machine's CA: code {code}; does it use another CA, or another clock?"
+        ),
+        (_, true) => format!("is not ready: code {code}; see its log"),
+        (_, false) => format!("is not ready: {}; see docs/running.md", failed.join(", ")),
+    };
     vec![Finding::new(Level::Error, url, message)]
 }
 
@@ -139,22 +145,32 @@ pub(super) fn metrics(text: &str, interval: Option<i64>, now: i64) -> Vec<Findin
     findings
 }
 
-/// Judges the age of the newest backup. The leader writes the backups; the other replicas have no time.
+/// Judges the age of the newest backup. The leader writes the backups. The other replicas have no time, or an old one of
+/// their own term.
 fn backups(text: &str, interval: Option<i64>, now: i64) -> Finding {
     let finding = |level, message: &str| Finding::new(level, "backups", message);
     let Some(interval) = interval else {
         return finding(Level::Warning, "are not scheduled; set backup.schedule in the configuration");
     };
-    let is_leader = value(text, "capstan_leader") == Some(1);
+    let leader = value(text, "capstan_leader");
+    if leader == Some(0) {
+        return finding(
+            Level::Ok,
+            "are scheduled; the leader writes them, and this server is not the leader",
+        );
+    }
     match value(text, "capstan_backup_last_success_timestamp_seconds").unwrap_or_default() {
-        0 if is_leader => finding(
+        0 if leader == Some(1) => finding(
             Level::Warning,
             "this leader knows of none in at least one destination of the schedule; see its log",
         ),
         0 => finding(Level::Ok, "are scheduled; this server has written none since its start"),
         last if now - last > INTERVALS * interval => {
-            let hours = (now - last) / 3600;
-            finding(Level::Error, &format!("the newest one is {hours} h old; see the log of the leader"))
+            let (age, unit) = match now - last {
+                seconds if seconds < 2 * 3600 => (seconds / 60, "min"),
+                seconds => (seconds / 3600, "h"),
+            };
+            finding(Level::Error, &format!("the newest one is {age} {unit} old; see the log of the leader"))
         }
         last => finding(Level::Ok, &format!("the newest one is {} min old", (now - last) / 60)),
     }

@@ -42,6 +42,14 @@ fn a_failed_check_of_readiness_is_named() {
     assert_eq!(found[0].level, Level::Error);
     assert!(found[0].message.contains("encryption, storage-history"), "{found:?}");
     assert_eq!(server::readiness("https://127.0.0.1:7443", 200, "ok")[0].level, Level::Ok);
+    // A response without the list of checks.
+    let refused = server::readiness("https://127.0.0.1:7443", 401, r#"{"kind":"Status","code":401}"#);
+    assert!(
+        refused[0].message.contains("refuses a certificate of this machine's CA: code 401"),
+        "{refused:?}"
+    );
+    let other = server::readiness("https://127.0.0.1:7443", 503, "");
+    assert!(other[0].message.contains("is not ready: code 503"), "{other:?}");
 }
 
 #[test]
@@ -79,6 +87,11 @@ fn pk_34_a_leader_without_a_backup_is_reported_and_another_replica_is_not() {
     assert_eq!(leader.level, Level::Warning, "{leader:?}");
     assert!(leader.message.contains("none in at least one destination"), "{leader:?}");
     assert_eq!(found(&format!("capstan_leader 0\n{never}")).level, Level::Ok);
+    // The time of a term that has ended says nothing about the backups of the present leader.
+    let former = "capstan_leader 0\ncapstan_backup_last_success_timestamp_seconds 1000\n";
+    assert_eq!(found(former).level, Level::Ok);
+    let old = found("capstan_leader 1\ncapstan_backup_last_success_timestamp_seconds 1000\n");
+    assert!(old.level == Level::Error && old.message.contains("is 5 min old"), "{old:?}");
 }
 
 #[test]

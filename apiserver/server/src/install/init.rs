@@ -39,6 +39,9 @@ pub(crate) fn init(arguments: &InitArguments) -> anyhow::Result<()> {
     };
     let installation = &settings.installation;
     let services = Services::new(&layout, arguments.etcd.as_deref(), installation, arguments.no_start)?;
+    if is_new {
+        services.check_address(installation)?;
+    }
     let mut steps = Steps::default();
     files(&mut steps, arguments, &layout, &settings)?;
     services.write(&mut steps, &layout, installation)?;

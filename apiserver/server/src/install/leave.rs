@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use storage_contract::StoreError;
-use storage_etcd::{EtcdConfiguration, Member, Members};
+use storage_etcd::{EtcdConfiguration, Member, Members, member_status};
 
 use super::ask::Ask;
 use super::installation::{Installation, StoreKind, client_url, peer_url};
@@ -18,6 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// Longest wait for the answer of a member that may be lost.
+const LIFE: Duration = Duration::from_secs(5);
 
 /// Removes this node from its installation.
 ///
@@ -141,7 +144,7 @@ async fn remove(members: &Members, id: u64) -> Result<(), StoreError> {
 /// Removes the member of a lost machine from etcd.
 async fn remove_lost(layout: &Layout, installation: &Installation, lost: &str) -> anyhow::Result<()> {
     let (any, list) = find(layout, installation).await?;
-    let members = Members::connect(any).await?;
+    let members = Members::connect(any.clone()).await?;
     let peer = lost.parse().map(peer_url).unwrap_or_default();
     let is_meant = |it: &&Member| it.name == lost || it.peer_urls.contains(&peer);
     let Some(found) = list.iter().find(is_meant) else {
@@ -151,8 +154,25 @@ async fn remove_lost(layout: &Layout, installation: &Installation, lost: &str) -
     if found.peer_urls.contains(&peer_url(installation.address)) {
         bail!("--lost: {lost:?} is this node; run `capstan leave` without --lost");
     }
+    if let Some(endpoint) = living(&any, found).await {
+        bail!(
+            "--lost: the etcd of {lost:?} answers at {endpoint}, so this node is not lost. Is the name right? To remove the \
+             node, run `capstan leave` on it, or stop its etcd first"
+        );
+    }
     remove(&members, found.id).await.context("etcd does not remove the lost node")?;
     line("removed", &format!("{lost}  from etcd"))
+}
+
+/// Returns the endpoint at which a member answers and knows a leader. A mistyped name would end such a node.
+async fn living<'m>(any: &EtcdConfiguration, member: &'m Member) -> Option<&'m str> {
+    let configuration = EtcdConfiguration { deadline: LIFE, ..any.clone() };
+    for endpoint in &member.client_urls {
+        if member_status(&configuration, endpoint).await.is_ok_and(|status| status.has_leader) {
+            return Some(endpoint);
+        }
+    }
+    None
 }
 
 fn remove_files(steps: &mut Steps, layout: &Layout) -> anyhow::Result<()> {

@@ -1,5 +1,7 @@
 //! Services of a node: started by systemd, or by hand.
 
+use std::io::ErrorKind;
+use std::net::{IpAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -60,6 +62,18 @@ impl Services {
         let has_starter = pods.is_some() || Path::new("/run/systemd/system").is_dir();
         let are_started = !no_start && layout.is_machine() && has_starter;
         Ok(Self { capstan, etcd: found.unwrap_or_default(), pods, are_started })
+    }
+
+    /// Refuses an address at which the etcd of this node could not listen, before a file is written. Services that this
+    /// command does not start may run elsewhere.
+    ///
+    /// # Errors
+    /// The machine does not have the address.
+    pub(super) fn check_address(&self, installation: &Installation) -> anyhow::Result<()> {
+        if self.are_started && installation.store == StoreKind::Etcd {
+            return check_listener(installation.address);
+        }
+        Ok(())
     }
 
     /// Writes the units, and creates the user of the services. Static Pods need neither.
@@ -223,6 +237,17 @@ fn user() -> Option<(u32, u32)> {
     let line = text.lines().find(|line| line.starts_with("capstan:"))?;
     let mut fields = line.split(':').skip(2).map(str::parse);
     Some((fields.next()?.ok()?, fields.next()?.ok()?))
+}
+
+/// Refuses an address that this machine does not have. Another error says nothing about the address.
+pub(super) fn check_listener(address: IpAddr) -> anyhow::Result<()> {
+    match TcpListener::bind((address, 0)) {
+        Err(error) if error.kind() == ErrorKind::AddrNotAvailable => bail!(
+            "--address: this machine does not have {address}, so its etcd cannot listen there. Give an address of the \
+             machine; a floating IP is for --endpoint"
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// Gives the files of the services to the user `capstan`.

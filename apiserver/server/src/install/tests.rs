@@ -117,6 +117,13 @@ fn the_configuration_of_the_package_is_replaced_and_that_of_an_administrator_is_
 }
 
 #[test]
+fn pk_32_an_address_of_another_machine_is_refused_before_etcd_fails_to_listen_there() {
+    let error = services::check_listener("198.51.100.77".parse().unwrap()).unwrap_err().to_string();
+    assert!(error.contains("--address: this machine does not have 198.51.100.77"), "{error}");
+    services::check_listener("127.0.0.1".parse().unwrap()).unwrap();
+}
+
+#[test]
 fn units_name_the_files_of_this_node() {
     let root = tempfile::tempdir().unwrap();
     run(&INIT, root.path()).unwrap();
@@ -124,6 +131,8 @@ fn units_name_the_files_of_this_node() {
         |name: &str| std::fs::read_to_string(root.path().join("etc/systemd/system").join(name)).unwrap();
     let config = root.path().join("etc/capstan").display().to_string();
     assert!(read("capstan.service").contains(&format!("serve --config {config}/config.yaml\n")));
+    // The directory of scheduled backups in docs/running.md.
+    assert!(read("capstan.service").contains("ReadWritePaths=-/var/backups/capstan\n"));
     let etcd = read("capstan-etcd.service");
     assert!(etcd.contains(&format!("ExecStart=/usr/bin/etcd --config-file {config}/etcd.yaml\n")), "{etcd}");
 }

@@ -25,7 +25,7 @@ pub(crate) struct Replica {
     /// Names of the keys with which it seals new values. Empty for one of an older release.
     #[serde(default)]
     pub(crate) seals: BTreeSet<String>,
-    /// Address and port at which it listens.
+    /// Address and port at which other machines reach it.
     pub(crate) address: String,
     /// Start of the process.
     pub(crate) since: Timestamp,

@@ -84,7 +84,8 @@ fn result(job: &Job) -> anyhow::Result<()> {
     if failed > 0 {
         bail!(
             "{failed} values could not be rewritten; the first errors are above. Repair or delete these objects, and run \
-             the command again"
+             the command again. An object that cannot be read is deleted only with the option \
+             ignoreStoreReadErrorWithClusterBreakingPotential, see docs/running.md"
         );
     }
     Ok(())

@@ -17,6 +17,7 @@ use std::time::Duration;
 use apiserver_access::Authenticator;
 use apiserver_http::{ApiServer, AuditLog, Check, Identity, Parts, Settings, Supervisor};
 use apiserver_machinery::store::ObjectStore;
+use apiserver_registry::PlannerSlot;
 use controllers_runtime::ControllerSettings;
 use storage_contract::Store;
 
@@ -36,7 +37,7 @@ use crate::certificate_signer::CertificateSigner;
 use crate::certificate_uses::{CertificateUses, Recorded};
 use crate::cli::ServeArguments;
 use crate::config::ServerConfiguration;
-use crate::controllers::ControllerParts;
+use crate::controllers::{CloudParts, ControllerParts};
 use crate::encryption_keys::EncryptionKeys;
 use crate::host::Host;
 use crate::host_own_objects::KeptInHost;
@@ -123,8 +124,7 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     };
     let server = Arc::new(ApiServer::with_settings(parts, settings));
     let has_controllers = assembly.controllers && configuration.controllers.enabled;
-    let clouds = has_controllers.then(|| PlannedClouds::new(&cloud, host.clone()));
-    let _ = planner.set(Arc::new(OwnPlanner::new(&server, clouds)));
+    place_planner(&planner, &server, configuration, has_controllers.then_some(&cloud), host.as_ref());
     let parts = ControllerParts {
         host: host.clone(),
         kept_in_host: KeptInHost::new(configuration, server.registry(), authorities.known()),
@@ -141,7 +141,8 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
         has_controllers.then(|| start_controllers(&server, parts, configuration, &store, &supervisor));
     announce(configuration, address, &data, &storage, &encryption.path());
     let certificates = tls.tls();
-    let replica = upkeep.start(address.to_string(), server.objects(), &supervisor);
+    let address = config::advertised_address(address, &configuration.server_names);
+    let replica = upkeep.start(address, server.objects(), &supervisor);
     let followers = Followers { uses: recorded_uses, authorities, signer, issuer, admission, replica };
     followers.spawn(&server, &tls, &supervisor, checkpoints.as_ref());
     supervise_roles(configuration, policy, &server, &supervisor, host.as_deref());
@@ -151,6 +152,21 @@ async fn serve(configuration: &ServerConfiguration, assembly: &Assembly) -> anyh
     apiserver_http::serve(server, listener, certificates, shutdown, GRACE).await;
     end(running, audit, checkpoints).await;
     upkeep.result(&supervisor)
+}
+
+/// Puts the planner of this server in its place. `cloud`: parts of the clouds that plans may read; `None` in a process
+/// without controllers.
+fn place_planner(
+    slot: &PlannerSlot,
+    server: &Arc<ApiServer>,
+    configuration: &ServerConfiguration,
+    cloud: Option<&CloudParts>,
+    host: Option<&Arc<Host>>,
+) {
+    let rate = configuration.controllers.workload_client.rate();
+    let clouds = cloud.map(|parts| PlannedClouds::new(parts, host.cloned(), rate));
+    // Nothing else fills the place.
+    let _ = slot.set(Arc::new(OwnPlanner::new(server, clouds)));
 }
 
 /// Waits for the controllers and writes the last lines of the audit log. The controllers stopped at the beginning of the

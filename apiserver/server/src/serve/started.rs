@@ -25,7 +25,7 @@ use crate::admission::{AdmissionConfigurations, AdmissionMetrics};
 use crate::assembly::Assembly;
 use crate::audit::{self, Checkpoints};
 use crate::authorities::{AuthorityKeeper, AuthorityStore, Known};
-use crate::backup::{BackupMetrics, BackupService, Backups};
+use crate::backup::{BackupMetrics, BackupService, Backups, check_key_file};
 use crate::bootstrap_data::BootstrapDataListener;
 use crate::config::ServerConfiguration;
 use crate::controllers::CloudParts;
@@ -98,7 +98,7 @@ impl Started {
         let (store, storage) =
             stores::open(configuration, &data, &encryption, &mut metrics, &supervisor).await?;
         let upkeep = Upkeep::new(configuration, &store, &encryption, &mut metrics)?;
-        let backups = storage_tasks(configuration, &data, &store, &encryption, &mut metrics, &supervisor);
+        let backups = storage_tasks(configuration, &data, &store, &encryption, &mut metrics, &supervisor)?;
         let copies = HostCopies::new(Arc::clone(&store), encryption.encryption());
         let issuers = Issuers::new(Arc::new(copies.clone()), KeyMetrics::registered(&mut metrics));
         let authority_store = AuthorityStore::new(Arc::clone(&store), encryption.encryption());
@@ -218,6 +218,9 @@ fn encryption_keys(configuration: &ServerConfiguration, data: &Path) -> anyhow::
 }
 
 /// Spawns the task that watches the space of etcd, if the server uses one. Returns the scheduled backups, if any.
+///
+/// # Errors
+/// A backup key that cannot be used.
 fn storage_tasks(
     configuration: &ServerConfiguration,
     data: &Path,
@@ -225,7 +228,8 @@ fn storage_tasks(
     encryption: &EncryptionKeys,
     metrics: &mut Registry,
     supervisor: &Supervisor,
-) -> Option<Arc<Backups>> {
+) -> anyhow::Result<Option<Arc<Backups>>> {
+    check_key_file(&configuration.backup)?;
     if let Some(etcd) = configuration.storage.etcd.clone() {
         let files = EtcdFiles::new(etcd, configuration.force);
         let space = SpaceMetrics::registered(metrics);
@@ -233,7 +237,7 @@ fn storage_tasks(
         supervisor.spawn("space of etcd", storage_maintenance::follow(files, space, shutdown));
     }
     let of_backups = configuration.backup.schedule.is_some().then(|| BackupMetrics::registered(metrics));
-    of_backups.and_then(|metrics| Backups::new(configuration, data, store, encryption, metrics))
+    Ok(of_backups.and_then(|metrics| Backups::new(configuration, data, store, encryption, metrics)))
 }
 
 /// Refuses to start if the embedded store exists but the server's own CA does not: a new CA would end every kubeconfig.

@@ -1,6 +1,7 @@
 //! Starts with damaged files of secrets, and the output of the program. The configuration itself has no secrets: it names
 //! their files.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -29,12 +30,14 @@ fn settings(file: &str) -> Vec<(&'static str, Value)> {
         let destination =
             if field == "swift" { "swift://c/p" } else { "s3://b/p?endpoint=https://127.0.0.1:1" };
         let name = if field == "swift" { "cloudsFile" } else { "credentialsFile" };
-        json!({"backup": {"keyFile": file, field: {name: file}, "schedule": {"every": "1m", "to": [destination]}}})
+        let key = Path::new(file).with_file_name("backup.key");
+        json!({"backup": {"keyFile": key, field: {name: file}, "schedule": {"every": "1m", "to": [destination]}}})
     };
     vec![
         ("encryption configuration", json!({"encryptionConfigFile": file})),
         ("kubeconfig of the host", json!({"host": {"kubeconfig": file}})),
         ("kubeconfig of the token webhook", json!({"authentication": {"webhook": {"kubeConfigFile": file}}})),
+        ("backup key", json!({"backup": {"keyFile": file}})),
         ("credentials for S3", backup("s3")),
         ("credentials for Swift", backup("swift")),
         ("serving key", json!({"tls": {"certFile": file, "keyFile": file}})),
@@ -53,6 +56,9 @@ pub(crate) async fn all(markers: &mut Markers) -> Vec<Output> {
             let data = tempfile::tempdir().unwrap();
             let file = data.path().join("secrets").display().to_string();
             std::fs::write(&file, text).unwrap();
+            // The server refuses a damaged one before it reads the credentials for a destination.
+            let key = format!("capstan-backup-key: {}=\n", "A".repeat(43));
+            std::fs::write(data.path().join("backup.key"), key).unwrap();
             let (_, mut config) = settings(&file).into_iter().find(|(it, _)| *it == name).unwrap();
             config["apiVersion"] = json!("capstan.dev/v1alpha1");
             config["kind"] = json!("ServerConfiguration");
@@ -74,7 +80,7 @@ pub(crate) async fn all(markers: &mut Markers) -> Vec<Output> {
 }
 
 /// Runs a server until it ends, or for a time. Returns its output.
-fn run(data: &std::path::Path) -> Vec<u8> {
+fn run(data: &Path) -> Vec<u8> {
     let path = data.join("output");
     let file = std::fs::File::create(&path).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_capstan"));

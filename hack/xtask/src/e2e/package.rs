@@ -105,6 +105,8 @@ fn same_objects(packaged: &Packaged<'_>) -> anyhow::Result<()> {
         ("replicas=1", "replicas"),
         ("imagee.tag=a", "imagee"),
         ("etcd.endpoints={}", "endpoints"),
+        // The Service and the probes would lead to another port.
+        ("config.listen=0.0.0.0:8443", "/config/listen"),
     ] {
         let error = rendered::helm(&packaged.manifests, &rendered::EXTERNAL, &["--set", wrong]).err();
         let error = format!("{:#}", error.with_context(|| format!("the chart accepts {wrong}"))?);

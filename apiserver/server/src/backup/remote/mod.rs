@@ -305,6 +305,7 @@ fn refusal(status: StatusCode, body: &str) -> String {
     let text = if parts.is_empty() { body.trim().to_owned() } else { parts.join(": ") };
     let text: String = text.chars().filter(|c| !c.is_control()).take(MESSAGE).collect();
     let remedy = match status {
+        StatusCode::NOT_FOUND if text.starts_with("NoSuchKey") => "; is the name right?",
         StatusCode::NOT_FOUND => "; does the bucket or container exist? Capstan creates none",
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
             "; check the credentials, and whether they may list, read, write and delete there"
@@ -347,6 +348,9 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_code_of_the_service_and_the_remedy() {
+        let body = "<Error><Code>NoSuchKey</Code><Message>none</Message></Error>";
+        let text = refusal(StatusCode::NOT_FOUND, body);
+        assert!(text.ends_with("NoSuchKey: none; is the name right?"), "{text}");
         let body =
             "<?xml?><Error><Code>NoSuchBucket</Code><Message>It is\nnot there</Message><Key>k</Key></Error>";
         let text = refusal(StatusCode::NOT_FOUND, body);

@@ -248,6 +248,9 @@ impl Lab<'_> {
     /// A machine dies with its disk. Another one gets its name and its address.
     fn lose(&self, nodes: &mut [Node<'_>]) -> anyhow::Result<()> {
         let [first, .., last] = nodes else { bail!("there are no nodes") };
+        // A mistyped name must not end a node that runs.
+        let removed = first.capstan(&["leave", "--yes", "--lost", &last.name()]);
+        ensure!(removed.is_err(), "a node that answers was removed: {removed:?}");
         last.kill()?;
         std::fs::remove_dir_all(last.file(""))?;
         first.capstan(&["leave", "--yes", "--lost", &last.name()])?;
