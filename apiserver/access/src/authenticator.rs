@@ -4,6 +4,7 @@ mod direct;
 mod issuers;
 mod observer;
 mod request_headers;
+mod shown_token;
 mod sources;
 mod token;
 mod token_review;
@@ -24,6 +25,7 @@ pub use observer::CertificateObserver;
 pub(crate) use observer::LastReport;
 pub use request_headers::RequestHeaders;
 use request_headers::strip;
+pub use shown_token::ShownToken;
 pub use sources::{HostCertificates, MachineDirectory, ReviewFailed, TokenSource};
 use token::KeystoneForms;
 

@@ -25,7 +25,7 @@ mod user;
 pub use answers::Answers;
 pub use authenticator::{
     Authenticated, Authenticator, CertificateObserver, HostCertificates, Issuer, MachineDirectory,
-    RequestHeaders, ReviewFailed, TokenSource, Unauthenticated,
+    RequestHeaders, ReviewFailed, ShownToken, TokenSource, Unauthenticated,
 };
 pub use authorizer::{Attributes, Authorizer, Chain, Decision, OfRealm, Rule, Rules, Verdict};
 pub use certificate::{Clock, PeerCertificate, ReloadablePools};

@@ -139,10 +139,15 @@ impl Authorizer for HostAuthorizer {
     }
 }
 
-/// Returns the decision and, if it is a permission, the host's reason.
+/// Returns the decision and, if it is a permission, the host's reason. As in upstream, an answer that contradicts itself
+/// is a refusal.
 pub(crate) fn decided(status: SubjectAccessReviewStatus) -> (Decision, String) {
     let reason = status.reason.unwrap_or_default();
     match (status.allowed, status.denied) {
+        (true, Some(true)) => {
+            let why = "the answer of the authorizer allows and denies the request at once".to_owned();
+            (Decision::Deny(why), String::new())
+        }
         (true, _) => (Decision::Allow, reason),
         (false, Some(true)) => (Decision::Deny(reason), String::new()),
         (false, _) => (Decision::NoOpinion(reason), String::new()),

@@ -29,7 +29,7 @@ use crate::filters::{
     admission as admission_filter, audit_id, authentication, authorization, availability, cross_origin,
     impersonation, limits, provisional, token_limits,
 };
-use crate::handlers::execution::{self, Served};
+use crate::handlers::execution::{self, AuditAnnotations, Served};
 use crate::lifecycle::random_fraction;
 use crate::observe::audit;
 use crate::observe::metrics::SeriesKey;
@@ -184,8 +184,13 @@ where
             scope.admitted();
             let of_configurations = call.admission.clone();
             let serving = execution::serve(server, *call, admission, &connection.flush);
-            let (served, seat) = scope.span().around(serving).await;
+            let (mut served, seat) = scope.span().around(serving).await;
             scope.keep(seat);
+            if let Served::Answered(Ok(answer)) = &mut served
+                && let Some(AuditAnnotations(annotations)) = answer.extensions_mut().remove()
+            {
+                scope.annotate(annotations);
+            }
             let served = with_warnings(served, scope.take_warnings());
             match of_configurations.map(|admission| admission.notes()) {
                 Some(notes) => {
@@ -233,6 +238,7 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (mut head, incoming) = request.into_parts();
+    let token = authentication::token_of_watch(server, connection, &info, &head.headers);
     let found = authentication::authenticate(server, connection, head.uri.path(), &mut head.headers).await;
     scope.open_span(&head.headers, caller(connection, &found));
     let Authenticated { user, is_proxied: proxied } = found.inspect_err(|_| scope.rejected_early())?;
@@ -295,6 +301,7 @@ where
         admission: of_configurations,
         body,
         certificate,
+        token,
         address,
         upgrade,
     };

@@ -1,5 +1,5 @@
-//! Tests of requests and watches whose client certificate lapses while the connection is open, of machines that lose their
-//! permissions, and of users whose host cluster is replaced.
+//! Tests of requests and watches whose client certificate or token lapses while the connection is open, of machines that lose
+//! their permissions, and of users whose host cluster is replaced.
 
 #![allow(clippy::disallowed_methods, reason = "a test awaits its tasks, or ends with them")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use apiserver_access::{
-    Attributes, Authorizer, CertificatePools, Chain, Decision, LocalPolicy, PeerCertificate, Realm,
-    ReloadablePools, Revocations, User, Verdict,
+    Attributes, Authenticator, Authorizer, CertificatePools, Chain, Decision, LocalPolicy, PeerCertificate,
+    Realm, ReloadablePools, RequestHeaders, ReviewFailed, Revocations, TokenSource, User, Verdict,
 };
 use apiserver_http::{Connection, KnownHost, ResponseBody, Settings};
 use bytes::Bytes;
-use http::header::{CONNECTION, RETRY_AFTER};
+use http::header::{AUTHORIZATION, CONNECTION, RETRY_AFTER};
 use http::{Request, Response, Version};
 use http_body_util::{BodyExt, Empty};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
@@ -162,6 +162,45 @@ async fn iz_31_a_watch_of_a_machine_ends_within_a_minute_after_its_permission() 
         assert_eq!(ends_within(60).await, ends, "{realm:?}");
         tokio::time::resume();
     }
+}
+
+/// Source of tokens with one answer about all of them.
+#[derive(Debug)]
+struct OneAnswer(Arc<Mutex<Result<Option<User>, ReviewFailed>>>);
+
+#[async_trait::async_trait]
+impl TokenSource for OneAnswer {
+    async fn review(&self, _: &str) -> Result<Option<User>, ReviewFailed> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+#[tokio::test]
+async fn a_watch_ends_within_a_minute_after_its_token() {
+    let answer = Arc::new(Mutex::new(Ok(Some(User::authenticated("robot", [])))));
+    let answers = |new: Result<Option<User>, ReviewFailed>| *answer.lock().unwrap() = new;
+    let source: Arc<dyn TokenSource> = Arc::new(OneAnswer(Arc::clone(&answer)));
+    let authenticator = Authenticator::new(RequestHeaders::default(), Some(source));
+    let authorizer = Arc::new(Chain(vec![
+        Arc::new(LocalPolicy::default()),
+        Arc::new(Always(Arc::new(Mutex::new(Decision::Allow)))),
+    ]));
+    let server = Server::start_with(Setup { authenticator, authorizer, ..Setup::default() }).await;
+    let request = Request::get(format!("{GADGETS}?watch=true")).header(AUTHORIZATION, "Bearer abc");
+    let request = request.body(Empty::<Bytes>::new()).unwrap();
+    let opened = apiserver_http::handle(&server.server, request, &Connection::default()).await;
+    assert_eq!(opened.status(), 200);
+    let mut body = opened.into_body();
+    let mut ends_within = async |seconds| {
+        let rest = async { while body.frame().await.is_some() {} };
+        tokio::time::timeout(Duration::from_secs(seconds), rest).await.is_ok()
+    };
+    tokio::time::pause();
+    assert!(!ends_within(120).await, "a valid token ends nothing");
+    answers(Err(ReviewFailed("the source does not answer".to_owned())));
+    assert!(!ends_within(120).await, "nothing says that the token has ended");
+    answers(Ok(None));
+    assert!(ends_within(60).await);
 }
 
 /// Host cluster that is the known one until the flag is set.

@@ -118,6 +118,11 @@ async fn a_user_with_large_lists_does_not_delay_the_get_of_another() {
     }
     let carol = server.as_user(user("carol"));
     let idle = slow_gets(&carol).await;
+    assert_eq!(carol.get(&GADGETS.replace("default", "small")).await.0, 200);
+    let (_, metrics) = server.get("/metrics").await;
+    let waited = "apiserver_flowcontrol_request_wait_duration_seconds_count{priority_level=\"large-lists\",\
+                  flow_schema=\"users\",execute=\"true\"} 0\n";
+    assert!(metrics.as_str().unwrap().contains(waited), "a small namespace is no large list: {metrics}");
     let listers: Vec<_> = (0..20)
         .map(|_| {
             let lister = server.as_user(user("lister"));
@@ -133,6 +138,8 @@ async fn a_user_with_large_lists_does_not_delay_the_get_of_another() {
     for lister in listers {
         lister.abort();
     }
+    let (_, metrics) = server.get("/metrics").await;
+    assert!(!metrics.as_str().unwrap().contains(waited), "the lists of the large namespace are: {metrics}");
     // One thread serves everybody here, so that a list that runs is waited for; but never several.
     assert!(busy < idle * 10 + Duration::from_millis(100), "idle {idle:?}, beside lists {busy:?}");
 }

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use apiserver_access::{Attributes, Authorizer, Chain, Decision, LocalPolicy, Verdict};
 use apiserver_machinery::encryption::{Encryption, Provider};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -338,6 +339,51 @@ async fn tm_15_a_planted_plain_object_of_a_sealed_kind_is_an_error_and_the_other
         }
         assert_eq!(server.get(&format!("{GADGETS}/a")).await.0, 200);
     }
+}
+
+/// Authorizer that allows deletions, and nothing else.
+#[derive(Debug)]
+struct Deletes;
+
+#[async_trait::async_trait]
+impl Authorizer for Deletes {
+    async fn judge(&self, attributes: &Attributes) -> Verdict {
+        let may = attributes.verb == "delete";
+        Verdict::of(if may { Decision::Allow } else { Decision::NoOpinion(String::new()) }, self.name())
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_cannot_be_read_is_deleted_with_the_option_and_its_permission() {
+    let key = Provider::aes_gcm("k1", &[1; 32]).unwrap();
+    let sealed = Encryption::new(BTreeMap::from([("gadgets.toys.example.com".to_owned(), vec![key])]));
+    let (store, _kept) = stores::embedded();
+    let authorizer = Arc::new(Chain(vec![Arc::new(LocalPolicy::default()), Arc::new(Deletes)]));
+    let setup = Setup { encryption: Arc::new(sealed), authorizer, ..Setup::default() };
+    let server = Server::set_up_on(Arc::clone(&store), setup).await;
+    server.post(GADGETS, &gadget("good")).await;
+    let key = Key::new("/capstan/toys.example.com/gadgets/default/damaged").unwrap();
+    store.create(&key, Bytes::from_static(b"k8s:enc:aesgcm:v1:k1:nonsense")).await.unwrap();
+    let option = "ignoreStoreReadErrorWithClusterBreakingPotential=true";
+    let (damaged, good) = (format!("{GADGETS}/damaged"), format!("{GADGETS}/good"));
+    assert_eq!(server.delete(&damaged).await.0, 500, "the value cannot be opened");
+    let unsafely = format!("{damaged}?{option}");
+    let (code, refused) = server.seen_by("deleter", &[]).delete(&unsafely).await;
+    assert_eq!(code, 403, "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("unsafe-delete-ignore-read-errors"), "{refused}");
+    for path in [format!("{good}?{option}"), format!("{unsafely}&dryRun=All"), format!("{GADGETS}?{option}")]
+    {
+        let (code, answer) = server.delete(&path).await;
+        assert_eq!(code, 422, "{path}: {answer}");
+    }
+    assert!(store.get(&key).await.unwrap().is_some(), "nothing was deleted");
+    let (code, status) = server.delete(&unsafely).await;
+    assert_eq!((code, &status["status"]), (200, &json!("Success")), "{status}");
+    let details = json!({"name": "damaged", "group": "toys.example.com", "kind": "gadgets"});
+    assert_eq!(status["details"], details, "the uid is not known");
+    assert_eq!(store.get(&key).await.unwrap(), None);
+    assert_eq!(server.delete(&unsafely).await.0, 404);
+    assert_eq!(server.get(&good).await.0, 200);
 }
 
 #[tokio::test]

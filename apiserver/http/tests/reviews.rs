@@ -34,7 +34,8 @@ async fn access_reviews_return_the_permissions_of_a_user() {
     assert_eq!(server.post(&others, &other).await.1["status"], json!({"allowed": false}));
     let known = json!({"spec": {"user": "bob", "groups": ["system:authenticated"],
         "nonResourceAttributes": {"verb": "get", "path": "/apis"}}});
-    assert_eq!(server.post(&others, &known).await.1["status"], json!({"allowed": true}));
+    let reason = "local policy: a path that every user may read";
+    assert_eq!(server.post(&others, &known).await.1["status"], json!({"allowed": true, "reason": reason}));
     assert_eq!(bob.post(&others, &other).await.0, 403);
     let (code, rules) = bob
         .post(&format!("{AUTHORIZATION}/selfsubjectrulesreviews"), &json!({"spec": {"namespace": "default"}}))
@@ -260,6 +261,73 @@ async fn invalid_access_reviews_are_refused() {
     }
 }
 
+#[tokio::test]
+async fn a_review_with_a_field_of_another_type_is_refused_as_upstream_refuses_it() {
+    let server = Server::start().await;
+    let access = |spec: Value| ("authorization.k8s.io", "subjectaccessreviews", json!({"spec": spec}));
+    let of = |attributes: Value| access(json!({"user": "b", "resourceAttributes": attributes}));
+    let selector = json!({"verb": "get", "labelSelector": {"requirements": [{"key": 7}]}});
+    for ((group, plural, body), cause) in [
+        (
+            access(json!({"user": 5})),
+            "unmarshal number into Go struct field SubjectAccessReviewSpec.spec.user of type string",
+        ),
+        (
+            access(json!({"groups": "a"})),
+            "unmarshal string into Go struct field SubjectAccessReviewSpec.spec.groups of type []string",
+        ),
+        (
+            access(json!({"extra": {"a": "b"}})),
+            "unmarshal string into Go struct field SubjectAccessReviewSpec.spec.extra of type v1.ExtraValue",
+        ),
+        (
+            of(json!({"verb": 5})),
+            "unmarshal number into Go struct field ResourceAttributes.spec.resourceAttributes.verb of type string",
+        ),
+        (
+            of(selector),
+            "LabelSelectorRequirement.spec.resourceAttributes.labelSelector.requirements.key of type string",
+        ),
+        (
+            ("authentication.k8s.io", "tokenreviews", json!({"spec": {"token": 5}})),
+            "unmarshal number into Go struct field TokenReviewSpec.spec.token of type string",
+        ),
+    ] {
+        let (code, answer) = server.post(&format!("/apis/{group}/v1/{plural}"), &body).await;
+        assert_eq!(code, 400, "{body}: {answer}");
+        assert!(answer["message"].as_str().unwrap().ends_with(cause), "{body}: {answer}");
+    }
+    let local = format!("{AUTHORIZATION}/namespaces/default/localsubjectaccessreviews");
+    let elsewhere = json!({"metadata": {"namespace": "other"},
+        "spec": {"user": "b", "resourceAttributes": {"namespace": "default"}}});
+    assert_eq!(server.post(&local, &elsewhere).await.0, 400);
+}
+
+#[tokio::test]
+async fn a_review_warns_of_fields_that_it_does_not_have() {
+    let server = Server::start().await;
+    let path = format!("{AUTHORIZATION}/selfsubjectaccessreviews");
+    let body = json!({"spec": {"user": "bob", "resourceAttributes": {"verb": "get", "nmespace": "a"}}});
+    let headers = [("content-type", "application/json")];
+    for (query, code, count) in [("", 201, 2), ("?fieldValidation=Ignore", 201, 0)] {
+        let answer =
+            server.request("POST", &format!("{path}{query}"), &headers, body.to_string().into_bytes()).await;
+        assert_eq!(answer.status(), code);
+        let warnings: Vec<_> = answer.headers().get_all("warning").iter().collect();
+        assert_eq!(warnings.len(), count, "{warnings:?}");
+        let unknown = |field: &str| format!("299 - \"unknown field \\\"{field}\\\"\"");
+        for field in ["spec.user", "spec.resourceAttributes.nmespace"].iter().take(count) {
+            assert!(warnings.iter().any(|warning| *warning == unknown(field).as_str()), "{warnings:?}");
+        }
+    }
+    let (code, answer) = server.post(&format!("{path}?fieldValidation=Strict"), &body).await;
+    let cause = "strict decoding error: unknown field \"spec.user\", unknown field \"spec.resourceAttributes.nmespace\"";
+    assert_eq!(code, 400, "{answer}");
+    assert!(answer["message"].as_str().unwrap().ends_with(cause), "{answer}");
+    let (_, answer) = server.post(&path, &body).await;
+    assert_eq!(answer["spec"], json!({"resourceAttributes": {"verb": "get"}}), "it is not repeated");
+}
+
 /// Authorizer whose reason has the selectors of the request.
 #[derive(Debug)]
 struct Selectors;
@@ -450,4 +518,56 @@ async fn ia_52_a_token_with_access_rules_is_for_their_requests_alone_whatever_it
     assert_eq!(annotations["authorization.k8s.io/decision"], "forbid", "{refused}");
     let reason = "no access rule of the token allows the request";
     assert_eq!(annotations["authorization.k8s.io/reason"], reason, "{refused}");
+}
+
+#[tokio::test]
+async fn ia_52_self_reviews_of_a_token_with_access_rules_know_the_rules() {
+    let server = Server::start().await;
+    let rule = |method: &str, path: &str| AccessRule { method: method.to_owned(), path: path.to_owned() };
+    let rules = vec![
+        rule("POST", "/apis/authorization.k8s.io/v1/*"),
+        rule("GET", "/apis/toys.example.com/v1/namespaces/{name}/gadgets"),
+        rule("GET", "/apis"),
+    ];
+    let requests = Some(AccessRules::new("container-infra", rules));
+    let limits = Some(Arc::new(TokenLimits { requests, certificate: None }));
+    let user = User::authenticated("demo", ["system:masters".to_owned()]);
+    let (free, limited) = (server.as_user(user.clone()), server.as_user(User { limits, ..user }));
+    let of = |verb: &str, namespace: &str| {
+        let group = "toys.example.com";
+        json!({"resourceAttributes": {"verb": verb, "namespace": namespace, "group": group, "resource": "gadgets"}})
+    };
+    let at = |verb: &str, path: &str| json!({"nonResourceAttributes": {"verb": verb, "path": path}});
+    let path = format!("{AUTHORIZATION}/selfsubjectaccessreviews");
+    for (spec, expected) in [
+        (of("list", "default"), true),
+        (of("watch", "default"), true),
+        (of("get", "default"), false),
+        (of("list", ""), false),
+        (of("delete", "default"), false),
+        (of("*", "default"), false),
+        // It is a permission without a request.
+        (of("use", "default"), true),
+        (at("get", "/apis"), true),
+        (at("get", "/readyz"), false),
+        (at("*", "/apis"), false),
+    ] {
+        let review = json!({"spec": spec});
+        assert_eq!(free.post(&path, &review).await.1["status"]["allowed"], true, "{review}");
+        let (code, answer) = limited.post(&path, &review).await;
+        let status = &answer["status"];
+        assert_eq!((code, &status["allowed"]), (201, &json!(expected)), "{answer}");
+        assert_eq!(status["denied"] == true, !expected, "{answer}");
+        let reason = status["reason"].as_str().unwrap_or_default();
+        let names_the_rule = reason.contains("no access rule of its application credential has the service");
+        assert_eq!(names_the_rule, !expected, "{answer}");
+    }
+    let path = format!("{AUTHORIZATION}/selfsubjectrulesreviews");
+    let review = json!({"spec": {"namespace": "default"}});
+    assert_eq!(free.post(&path, &review).await.1["status"]["incomplete"], false);
+    let (code, answer) = limited.post(&path, &review).await;
+    let status = &answer["status"];
+    assert_eq!((code, &status["incomplete"]), (201, &json!(true)), "{answer}");
+    let error = status["evaluationError"].as_str().unwrap();
+    assert!(error.contains("has access rules"), "{answer}");
 }

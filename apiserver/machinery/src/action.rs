@@ -1,5 +1,7 @@
 //! Actions: imperative subresources such as `POST …/machines/m1/reboot`.
 
+use std::collections::BTreeMap;
+
 use apiserver_schema::KindSchema;
 use async_trait::async_trait;
 use serde_json::Value;
@@ -137,10 +139,14 @@ pub trait ActionHandler: Send + Sync + std::fmt::Debug + 'static {
 }
 
 /// Response of an action.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct ActionResponse {
     /// The object.
     pub object: Value,
     /// True if the call created the object (201), false if an earlier call did (200).
     pub created: bool,
+    /// Annotations of the audit event of the request.
+    pub annotations: BTreeMap<String, String>,
+    /// Warnings for the client.
+    pub warnings: Vec<String>,
 }

@@ -40,7 +40,7 @@ use crate::kinds::*;
 pub use crate::providers::{PROVIDERS, Provider, provider_of};
 use crate::resource::{core, counted, hosted, with_actions};
 pub use crate::rules::grants::KEYSTONE_PROJECT;
-pub use crate::rules::plan_verb::{PlanFailure, Planner, PlannerSlot, with_planner};
+pub use crate::rules::plan_verb::{PlanFailure, PlanLimits, Planner, PlannerSlot, with_planner};
 
 /// Returns every kind that this server serves.
 pub fn registry() -> Registry {

@@ -12,8 +12,31 @@ const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 const APPROVAL: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests/r/approval";
 const STATUS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests/r/status";
 
+/// Request of the user `alice` in the group `dev`.
+const ALICE: &str = "-----BEGIN CERTIFICATE REQUEST-----
+MIHYMIGAAgEAMB4xDjAMBgNVBAMMBWFsaWNlMQwwCgYDVQQKDANkZXYwWTATBgcq
+hkjOPQIBBggqhkjOPQMBBwNCAARvpXcg/SflE8UnAtwzjVTIkkhmMcGYW1+LPdhW
+xgf/oa4Oww2TxpCaDBrrPa5M1D3Cfa97pvP05OqEOGcO5KAQoAAwCgYIKoZIzj0E
+AwIDRwAwRAIgSXfhLJ6gmvTawoJw+ZfN2A2dcX0nk5ClrrbY5/Owd+gCIFlPETw7
+P9WHNotVHrhsmeWaa+9V5b9/WKqt4oMM6tkE
+-----END CERTIFICATE REQUEST-----
+";
+
+/// The same in the group `system:masters`.
+const MASTER: &str = "-----BEGIN CERTIFICATE REQUEST-----
+MIHlMIGLAgEAMCkxDjAMBgNVBAMMBWFsaWNlMRcwFQYDVQQKDA5zeXN0ZW06bWFz
+dGVyczBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABF9RBD1bb4mrV0nI88KqVGvB
+2Zg+3LlryuoK+ZLK9ARDyLGdTZllMPufbGH51nsgMUJWSYIsII5/NciFusBiLXCg
+ADAKBggqhkjOPQQDAgNJADBGAiEAju/AJRhSCiPK9/GTMOziUL0IHGPRiiDFuDf7
+ejd4jQYCIQDFdvR/6zZYpxXuEjFHRF1AwOtXUO3PKWFcmvdyrRb0LQ==
+-----END CERTIFICATE REQUEST-----
+";
+
 fn request(name: &str) -> Value {
-    let pem = "-----BEGIN CERTIFICATE REQUEST-----\nAA==\n-----END CERTIFICATE REQUEST-----\n";
+    request_of(name, ALICE)
+}
+
+fn request_of(name: &str, pem: &str) -> Value {
     json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name},
         "spec": {"request": STANDARD.encode(pem), "signerName": "example.com/signer", "usages": ["client auth"],
             "username": "forged", "groups": ["system:masters"]}})
@@ -70,4 +93,27 @@ async fn a_decision_needs_the_permission_on_the_signer_and_the_server_records_th
     assert_eq!(server.admin("PUT", STATUS, &other).await.0, 422);
     let (code, _) = server.admin("PUT", APPROVAL, &with_condition(&issued, "Denied")).await;
     assert_eq!(code, 422, "a decision is not taken back");
+}
+
+#[tokio::test]
+async fn a_text_that_is_no_request_and_a_request_for_all_permissions_are_refused_at_once() {
+    let server = Server::start().await;
+    let no_request = "-----BEGIN CERTIFICATE REQUEST-----\nAA==\n-----END CERTIFICATE REQUEST-----\n";
+    let (code, refused) = server.admin("POST", REQUESTS, &request_of("r", no_request)).await;
+    assert_eq!((code, &refused["reason"]), (422, &json!("Invalid")), "{refused}");
+    assert_eq!(refused["details"]["causes"][0]["field"], "spec.request", "{refused}");
+
+    let mut master = request_of("r", MASTER);
+    master["spec"]["signerName"] = json!("kubernetes.io/kube-apiserver-client");
+    let (code, refused) = server.admin("POST", REQUESTS, &master).await;
+    assert_eq!((code, &refused["reason"]), (403, &json!("Forbidden")), "{refused}");
+    let message = "certificatesigningrequests.certificates.k8s.io \"r\" is forbidden: use of \
+                   kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed";
+    assert!(refused["message"].as_str().unwrap().starts_with(message), "{refused}");
+
+    // Another signer decides itself, and the client signer takes other groups.
+    assert_eq!(server.admin("POST", REQUESTS, &request_of("other", MASTER)).await.0, 201);
+    let mut client = request("client");
+    client["spec"]["signerName"] = json!("kubernetes.io/kube-apiserver-client");
+    assert_eq!(server.admin("POST", REQUESTS, &client).await.0, 201);
 }

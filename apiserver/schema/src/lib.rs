@@ -13,6 +13,7 @@ pub mod field_errors;
 mod format;
 pub mod go_text;
 mod location;
+pub mod merge_patch;
 mod prune;
 mod published;
 mod scalar;

@@ -30,7 +30,7 @@ pub(super) enum KeystoneForms {
 }
 
 /// Token that a request shows.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Credential {
     None,
     Token(String),

@@ -192,7 +192,7 @@ fn refusal(subject: Subject<'_>, message: &str, reason: &str) -> ApiError {
     let name = name(subject);
     let mut error = ApiError::forbidden(&resource.group, &resource.plural, &name, message);
     error.details["causes"] = json!([{"message": message}]);
-    ApiError { code, reason, ..error }
+    ApiError { code, reason: reason.into(), ..error }
 }
 
 /// Returns the name in a refusal. A name that the server will generate is not known yet.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use apiserver_machinery::admission_control::AdmittedWrite;
 use apiserver_machinery::field_validation::FieldValidation;
-use apiserver_machinery::patch::Patch;
+use apiserver_machinery::patch::{Obstacle, Patch};
 use apiserver_machinery::resource::Resource;
 use apiserver_machinery::status::{ApiError, ApiResult};
 use apiserver_schema::{AdmissionInputs, Declared, Evaluation, PolicyVariable, Wanted};
@@ -108,6 +108,7 @@ pub(crate) async fn mutate(
             rounds.policy_called(index);
         }
     }
+    rounds.policies_done();
     Ok(())
 }
 
@@ -123,7 +124,7 @@ async fn evaluate(
     let matched = match matches(&base.criteria, subject).await {
         Ok(Some(matched)) => matched,
         Ok(None) => return Ok(false),
-        Err(why) => return failed(policy, None, subject, &why).map(|()| false),
+        Err(why) => return misconfigured(policy, None, subject, &why).map(|()| false),
     };
     let mut is_called = false;
     for binding in &base.bindings {
@@ -141,7 +142,7 @@ async fn evaluate(
         let params = match params {
             Ok(params) => params,
             Err(why) => {
-                failed(policy, Some(&binding.name), subject, &why)?;
+                misconfigured(policy, Some(&binding.name), subject, &why)?;
                 continue;
             }
         };
@@ -225,11 +226,9 @@ fn evaluated(
 
 /// Applies a JSON patch. If one of its tests fails, the object stays as it is.
 fn json_patched(object: &Value, patch: Value) -> Result<Value, String> {
-    let has_test = patch.as_array().is_some_and(|operations| operations.iter().any(|it| it["op"] == "test"));
-    match Patch::json(patch, &[], FieldValidation::Ignore).apply(object) {
-        Ok(patched) => Ok(patched),
-        Err(_) if has_test => Ok(object.clone()),
-        Err(error) => Err(format!("JSON Patch: {error}")),
+    match Patch::json(patch, &[], FieldValidation::Ignore).attempt(object) {
+        Err(Obstacle::FailedTest(_)) => Ok(object.clone()),
+        patched => patched.map_err(|why| format!("JSON Patch: {why}")),
     }
 }
 
@@ -248,6 +247,23 @@ fn applied(
 
 /// Returns the refusal of a write whose policy fails, unless the policy ignores it.
 fn failed(policy: &MutatingPolicy, binding: Option<&str>, subject: Subject<'_>, why: &str) -> ApiResult<()> {
+    let refused = refused(policy, binding, subject, why);
+    refused.map_err(|error| ApiError { reason: "Invalid".into(), ..error })
+}
+
+/// Returns the refusal of a write for which a policy or a binding cannot be evaluated, e.g. without its parameters, unless
+/// the policy ignores it. As in upstream, its reason is another one than that of a mutation that fails.
+fn misconfigured(
+    policy: &MutatingPolicy,
+    binding: Option<&str>,
+    subject: Subject<'_>,
+    why: &str,
+) -> ApiResult<()> {
+    let what = if binding.is_some() { "binding" } else { "policy" };
+    refused(policy, binding, subject, &format!("failed to configure {what}: {why}"))
+}
+
+fn refused(policy: &MutatingPolicy, binding: Option<&str>, subject: Subject<'_>, why: &str) -> ApiResult<()> {
     if !policy.base.fails_closed {
         return Ok(());
     }
@@ -259,5 +275,5 @@ fn failed(policy: &MutatingPolicy, binding: Option<&str>, subject: Subject<'_>, 
     let resource = subject.write.resource;
     let mut error = ApiError::forbidden(&resource.group, &resource.plural, &name(subject), &message);
     error.details["causes"] = json!([{"message": message}]);
-    Err(ApiError { message, reason: "Invalid", ..error })
+    Err(ApiError { message, ..error })
 }

@@ -92,29 +92,6 @@ fn patch(response: &Value, is_mutating: bool) -> Result<Option<Value>, String> {
     Ok((!is_empty).then_some(document))
 }
 
-/// Reasons of a `Status`.
-const REASONS: [&str; 19] = [
-    "Unauthorized",
-    "Forbidden",
-    "NotFound",
-    "AlreadyExists",
-    "Conflict",
-    "Gone",
-    "Invalid",
-    "ServerTimeout",
-    "StoreReadError",
-    "Timeout",
-    "TooManyRequests",
-    "BadRequest",
-    "MethodNotAllowed",
-    "NotAcceptable",
-    "RequestEntityTooLarge",
-    "UnsupportedMediaType",
-    "InternalError",
-    "Expired",
-    "ServiceUnavailable",
-];
-
 /// Returns the refusal of a webhook. A code below 400 is none of a refusal.
 pub(super) fn refusal(hook: &str, status: &Value) -> ApiError {
     let code = status.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
@@ -126,7 +103,7 @@ pub(super) fn refusal(hook: &str, status: &Value) -> ApiError {
     };
     ApiError {
         code: code.filter(|code| (400..600).contains(code)).unwrap_or(400),
-        reason: REASONS.into_iter().find(|known| *known == reason).unwrap_or_default(),
+        reason: reason.to_owned().into(),
         details: status.get("details").filter(|it| it.is_object()).cloned().unwrap_or_default(),
         ..ApiError::untyped(400, message)
     }
@@ -196,6 +173,12 @@ mod tests {
                 "admission webhook \"h\" denied the request: Forbidden",
             ),
             (
+                json!({"message": "no", "reason": "Team budget", "code": 409}),
+                409,
+                "Team budget",
+                "admission webhook \"h\" denied the request: no",
+            ),
+            (
                 json!({"message": "no", "code": 200}),
                 400,
                 "",
@@ -210,7 +193,7 @@ mod tests {
         ] {
             let error = refusal("h", &status);
             assert_eq!(
-                (error.code, error.reason, error.message.as_str()),
+                (error.code, &*error.reason, error.message.as_str()),
                 (code, reason, message),
                 "{status}"
             );

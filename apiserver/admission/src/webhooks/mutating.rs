@@ -70,7 +70,7 @@ fn apply(hook: &Hook, due: &Due, write: AdmittedWrite<'_>, patch: &Value) -> Api
     let failed = |why: &dyn std::fmt::Display| {
         ApiError::internal(format!("the patch of admission webhook {:?} cannot be applied: {why}", hook.name))
     };
-    let patched = Patch::json(patch.clone(), &[], FieldValidation::Ignore).apply(object);
+    let patched = Patch::json(patch.clone(), &[], FieldValidation::Ignore).attempt(object);
     let patched = patched.map_err(|error| failed(&error))?;
     for field in ["apiVersion", "kind"] {
         if patched.get(field) != object.get(field) {

@@ -4,7 +4,7 @@ use apiserver_access::{Answers, Attributes, Authorizer, Decision, InFlight, Over
 use async_trait::async_trait;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 
-use super::client::WebhookClient;
+use super::client::{LastError, WebhookClient};
 use super::conditions::Matched;
 use super::settings::WebhookSettings;
 use crate::authorizer::{LONGEST, decided, size, spec};
@@ -57,14 +57,16 @@ impl WebhookAuthorizer {
     }
 
     async fn ask(&self, user: &str, review: &SubjectAccessReview) -> Result<(Decision, String), String> {
+        let last = LastError::default();
         let asking = async {
             let entered = self.in_flight.enter(user).await;
             let _permit = entered.map_err(|Overloaded| "too many requests wait for it".to_owned())?;
-            let answer = retry::with_retries(|| self.client.send(review)).await;
-            answer.map_err(|error| error.to_string())
+            let noted =
+                || async { self.client.send(review).await.inspect_err(|error| last.note(error.to_string())) };
+            retry::with_retries(noted).await.map_err(|error| error.to_string())
         };
         let answer = tokio::time::timeout(self.settings.timeout, asking).await;
-        let answer = answer.unwrap_or_else(|_| Err("it did not answer in time".to_owned()))?;
+        let answer: SubjectAccessReview = answer.unwrap_or_else(|_| Err(last.late()))?;
         // Without a status, the answer is no review.
         answer.status.map(decided).ok_or_else(|| "its answer has no status".to_owned())
     }

@@ -1,6 +1,7 @@
 //! Client of a webhook: it sends reviews to exactly the URL in a kubeconfig.
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use http::uri::PathAndQuery;
 use http::{Request, StatusCode, Uri};
@@ -13,6 +14,24 @@ use serde::de::DeserializeOwned;
 
 use crate::connection::{self, ConnectError};
 use crate::credential;
+
+/// Last error of a webhook. After its retries there is often no time for an answer, and this is then the reason.
+#[derive(Debug, Default)]
+pub(super) struct LastError(Mutex<Option<String>>);
+
+impl LastError {
+    /// Notes an error. The text must not have a token.
+    pub(super) fn note(&self, why: String) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+    }
+
+    /// Returns the reason why there is no answer in time.
+    pub(super) fn late(&self) -> String {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = last.as_deref().map(|why| format!("; before that it failed: {why}"));
+        format!("it did not answer in time{}", before.unwrap_or_default())
+    }
+}
 
 /// Client of one webhook.
 #[derive(Clone)]

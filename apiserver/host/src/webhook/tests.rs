@@ -12,7 +12,8 @@ use super::conditions::{self, Conditions};
 use super::*;
 use crate::fake::{Fake, status};
 
-/// Webhook that allows alice, denies mallory, fails about carol, never answers about dave, and has no opinion about others.
+/// Webhook that allows alice, denies mallory, does both with grace, fails about carol and frank, never answers about
+/// dave, and has no opinion about others.
 fn webhook() -> Fake {
     let webhook = Fake::new(status(500));
     webhook.responds(|line, review| {
@@ -27,6 +28,8 @@ fn webhook() -> Fake {
             "mallory" => answer(json!({"allowed": false, "denied": true, "reason": "an enemy"})),
             "carol" => Some(status(503)),
             "dave" => None,
+            "frank" => Some(status(500)),
+            "grace" => answer(json!({"allowed": true, "denied": true})),
             "erin" => Some((
                 200,
                 json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
@@ -82,6 +85,8 @@ async fn a_webhook_allows_denies_or_fails_as_its_policy_says() {
             ("carol", failure),
             ("dave", failure),
             ("erin", failure),
+            ("frank", failure),
+            ("grace", "deny"),
         ] {
             let started = tokio::time::Instant::now();
             let verdict = authorizer.judge(&asks(user)).await;
@@ -92,6 +97,17 @@ async fn a_webhook_allows_denies_or_fails_as_its_policy_says() {
     }
     let internal = Attributes { user: User::controller("a").into(), ..asks("a") };
     assert_eq!(word(&authorizer(&webhook, true, &[]).authorize(&internal).await), "no opinion");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_webhook_that_is_too_late_after_an_error_is_reported_with_the_error() {
+    let webhook = webhook();
+    let authorizer = authorizer(&webhook, false, &[]);
+    for (user, has_error) in [("frank", true), ("dave", false)] {
+        let Decision::Error(why) = authorizer.authorize(&asks(user)).await else { panic!("{user}") };
+        assert!(why.contains("it did not answer in time"), "{why}");
+        assert_eq!(why.contains("before that it failed"), has_error, "{why}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, TokenReviewStatus};
 
-use super::client::WebhookClient;
+use super::client::{LastError, WebhookClient};
 use crate::connection::ConnectError;
 use crate::retry;
 use crate::ttl_cache::TtlCache;
@@ -155,6 +155,7 @@ impl WebhookTokens {
         token: &str,
         hash: TokenHash,
         address: Option<IpAddr>,
+        last: &LastError,
     ) -> Result<Option<User>, String> {
         // The user is not known yet.
         let source = InFlight::source(address);
@@ -168,8 +169,9 @@ impl WebhookTokens {
         let spec = TokenReviewSpec { token: Some(token.to_owned()), audiences };
         let review = TokenReview { spec, ..TokenReview::default() };
         let client = self.client.load_full();
-        let answer: TokenReview =
-            retry::with_retries(|| client.send_token(&review)).await.map_err(|error| words(&error))?;
+        let noted =
+            || async { client.send_token(&review).await.inspect_err(|error| last.note(words(error))) };
+        let answer: TokenReview = retry::with_retries(noted).await.map_err(|error| words(&error))?;
         let mut status = answer.status.ok_or("its answer has no status")?;
         // The webhook may quote what it was sent.
         status.error = status.error.map(|error| error.replace(token, "(the token)"));
@@ -231,9 +233,10 @@ impl TokenSource for WebhookTokens {
             return Ok(known);
         }
         // Failures are not cached: the next request asks again.
-        match tokio::time::timeout(self.settings.timeout, self.ask(token, hash, address)).await {
+        let last = LastError::default();
+        match tokio::time::timeout(self.settings.timeout, self.ask(token, hash, address, &last)).await {
             Ok(answer) => answer.map_err(|why| Self::failed(&why)),
-            Err(_) => Err(Self::failed("it did not answer in time")),
+            Err(_) => Err(Self::failed(&last.late())),
         }
     }
 }

@@ -100,7 +100,7 @@ async fn a_webhook_that_fails_is_undecided_within_its_time_and_nothing_is_rememb
     let older = json!({"apiVersion": "authentication.k8s.io/v1beta1", "kind": "TokenReview"});
     for (answer, word) in [
         (status(503), "503"),
-        (status(500), "in time"),
+        (status(500), "in time; before that it failed: its answer has the code 500"),
         (status(401), "401"),
         (status(403), "403"),
         (status(404), "404"),

@@ -148,7 +148,7 @@ pub(crate) fn permission_ends(server: &ApiServer, call: &Call) -> BoxFuture<'sta
     })
 }
 
-pub(super) async fn require(server: &ApiServer, attributes: &Attributes, proxied: bool) -> ApiResult<()> {
+pub(crate) async fn require(server: &ApiServer, attributes: &Attributes, proxied: bool) -> ApiResult<()> {
     decide(authorizer(server, proxied), attributes).await.result
 }
 
@@ -295,7 +295,7 @@ fn rule(granted: GrantedRule) -> Rule {
 }
 
 /// Returns the attributes of a request.
-pub(super) fn attributes(info: &RequestInfo, query: &Query, user: &Arc<User>) -> Attributes {
+pub(crate) fn attributes(info: &RequestInfo, query: &Query, user: &Arc<User>) -> Attributes {
     let mut attributes =
         Attributes { user: Arc::clone(user), verb: info.verb.to_owned(), ..Attributes::default() };
     match &info.subject {

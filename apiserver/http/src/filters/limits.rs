@@ -92,17 +92,15 @@ fn queue_of<'a>(
     hosted.map_or(("reads", &flow_control.reads, seats), |it| ("hosted-reads", &it.reads, seats))
 }
 
-/// Returns the number of objects that a list reads at most; 0 for any other request.
+/// Returns the number of objects that a list reads at most, counted to one more than makes a large list; 0 for any other
+/// request. A list of one namespace reads that alone: else the lists of all small namespaces of a large fleet would wait for
+/// each other like large ones.
 fn objects_read(server: &ApiServer, info: &RequestInfo, query: &Query) -> usize {
     let Some(path) = info.resource().filter(|_| info.verb == "list") else { return 0 };
     let Some(kind) = server.parts.objects.kind_of(&path.group, &path.resource) else { return 0 };
-    let stored = server.parts.objects.count(kind);
     let limit = query.number("limit").ok().flatten().and_then(|limit| usize::try_from(limit).ok());
-    match limit {
-        // With a selector, a page may read any number of objects.
-        Some(limit) if limit > 0 && !query.has("labelSelector") && !query.has("fieldSelector") => {
-            limit.min(stored)
-        }
-        _ => stored,
-    }
+    // With a selector, a page may read any number of objects.
+    let has_selector = query.has("labelSelector") || query.has("fieldSelector");
+    let page = limit.filter(|limit| *limit > 0 && !has_selector).unwrap_or(usize::MAX);
+    server.parts.objects.count_in(kind, &path.namespace, page.min(LARGE + 1))
 }

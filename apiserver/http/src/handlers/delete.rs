@@ -8,6 +8,7 @@ use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
 use super::{list, view};
+use crate::filters::authorization;
 use crate::request::Call;
 use crate::request::body;
 use crate::request::query;
@@ -15,6 +16,12 @@ use crate::request::request_info::ResourcePath;
 use crate::response::negotiation;
 use crate::response::{self, HttpResponse, StatusInfo};
 use crate::state::ApiServer;
+
+/// Option of a request for an object that cannot be read.
+const IGNORES_READ_ERRORS: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+
+/// Verb of the permission for that option, in addition to `delete`: upstream's.
+const UNSAFE_DELETE: &str = "unsafe-delete-ignore-read-errors";
 
 pub(super) async fn one(
     server: &ApiServer,
@@ -24,6 +31,9 @@ pub(super) async fn one(
 ) -> ApiResult<HttpResponse> {
     let form = negotiation::form(&call.headers, &call.query)?;
     let options = options(call)?;
+    if options.ignores_read_errors {
+        return gone(kind, &unreadable(server, call, kind, path).await?, form);
+    }
     let objects = &server.parts.objects;
     let deletion =
         objects.delete(kind, &path.namespace, &path.name, &options, call.admission.as_deref()).await?;
@@ -34,6 +44,20 @@ pub(super) async fn one(
     Ok(answer)
 }
 
+/// Deletes an object that cannot be read. Returns an object with its names.
+async fn unreadable(
+    server: &ApiServer,
+    call: &Call,
+    kind: Kind<'_>,
+    path: &ResourcePath,
+) -> ApiResult<Value> {
+    let mut attributes = authorization::attributes(&call.info, &call.query, &call.user);
+    UNSAFE_DELETE.clone_into(&mut attributes.verb);
+    authorization::require(server, &attributes, call.proxied).await?;
+    let (objects, admission) = (&server.parts.objects, call.admission.as_deref());
+    objects.delete_unreadable(kind, &path.namespace, &path.name, admission).await
+}
+
 fn show(
     call: &Call,
     kind: Kind<'_>,
@@ -42,22 +66,20 @@ fn show(
     deletion: &Deletion,
 ) -> ApiResult<HttpResponse> {
     match deletion {
-        Deletion::Gone(gone) => {
-            let status = success(kind.resource, gone);
-            let mut answer = response::value(200, &status, form.encoding)?;
-            let details = status["details"].clone();
-            answer.extensions_mut().insert(StatusInfo {
-                status: "Success",
-                details,
-                ..StatusInfo::default()
-            });
-            Ok(answer)
-        }
+        Deletion::Gone(object) => gone(kind, object, form),
         Deletion::Pending(pending) => {
             let code = if options.cascades { 202 } else { 200 };
             view::object(code, kind.resource, pending, form, &call.query)
         }
     }
+}
+
+fn gone(kind: Kind<'_>, object: &Value, form: negotiation::Form) -> ApiResult<HttpResponse> {
+    let status = success(kind.resource, object);
+    let mut answer = response::value(200, &status, form.encoding)?;
+    let details = status["details"].clone();
+    answer.extensions_mut().insert(StatusInfo { status: "Success", details, ..StatusInfo::default() });
+    Ok(answer)
 }
 
 pub(super) async fn collection(
@@ -106,6 +128,9 @@ fn query(call: &Call) -> ApiResult<Value> {
     if query.has("orphanDependents") {
         value["orphanDependents"] = json!(query.flag("orphanDependents"));
     }
+    if query.has(IGNORES_READ_ERRORS) {
+        value[IGNORES_READ_ERRORS] = json!(query.flag(IGNORES_READ_ERRORS));
+    }
     for name in ["uid", "resourceVersion"] {
         match query.text(name) {
             "" => {}
@@ -116,8 +141,12 @@ fn query(call: &Call) -> ApiResult<Value> {
 }
 
 fn success(resource: &Resource, gone: &Value) -> Value {
-    let mut details =
-        json!({"name": object::name(gone), "kind": resource.plural, "uid": object::meta(gone, "uid")});
+    let mut details = json!({"name": object::name(gone), "kind": resource.plural});
+    // That of an object that cannot be read is not known.
+    let uid = object::meta(gone, "uid");
+    if !uid.is_empty() {
+        details["uid"] = json!(uid);
+    }
     if !resource.group.is_empty() {
         details["group"] = json!(resource.group);
     }

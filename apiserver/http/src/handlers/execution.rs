@@ -1,5 +1,6 @@
 //! Execution of a handler: its deadline, its panic, and the task that completes a write.
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
@@ -35,6 +36,10 @@ pub(crate) enum Served {
     /// Response to a panic.
     Panicked(HttpResponse),
 }
+
+/// Annotations of the audit event, as an extension of the response.
+#[derive(Debug, Clone)]
+pub(crate) struct AuditAnnotations(pub(crate) BTreeMap<String, String>);
 
 /// Runs the handler of a request. A read ends when the client disconnects, and returns its seat with the response. A
 /// write is completed in any case, and keeps its seat until then.

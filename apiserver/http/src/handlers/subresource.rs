@@ -12,6 +12,7 @@ use apiserver_trace::carried;
 use http::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
+use super::execution::AuditAnnotations;
 use super::{get, objects::StoredObjects, patch, scale, update};
 use crate::request::Call;
 use crate::request::body::{self, Decoded};
@@ -84,7 +85,13 @@ async fn invoke(
         verb.invoke(ActionCall { namespace, name, body, caller, dry_run, objects }).await
     }));
     let answer = work.await.map_err(|error| ApiError::internal(error.to_string()))??;
-    response::value(if answer.created { 201 } else { 200 }, &answer.object, form.encoding)
+    let code = if answer.created { 201 } else { 200 };
+    let mut sent = response::value(code, &answer.object, form.encoding)?;
+    response::warn(&mut sent, &answer.warnings);
+    if !answer.annotations.is_empty() {
+        sent.extensions_mut().insert(AuditAnnotations(answer.annotations));
+    }
+    Ok(sent)
 }
 
 /// Lets configurations change and check the body of an action.
@@ -123,8 +130,8 @@ async fn admitted(
 /// not be dropped.
 fn body_of(call: &Call, verb: &dyn ActionHandler) -> ApiResult<Value> {
     let (group, version, kind) = verb.request_kind();
-    // An empty body is an empty object of its content type. Form types are refused: any web page can send them.
-    let text: &[u8] = if call.body.is_empty() { b"{}" } else { &call.body };
+    // Form types are refused: any web page can send them.
+    let text = text_of(&call.body);
     let content_type = call.header(&CONTENT_TYPE);
     let Decoded { value: body, duplicates } = body::decode(content_type, text, kind, verb.request_message())?;
     let api_version = format!("{group}/{version}");
@@ -140,6 +147,12 @@ fn body_of(call: &Call, verb: &dyn ActionHandler) -> ApiResult<Value> {
         }
     }
     checked(body, verb, body::duplicate_texts(&duplicates))
+}
+
+/// Returns the text of a body. An empty one is an empty object, and so is one of spaces: `echo | kubectl create --raw` sends the
+/// end of a line.
+fn text_of(body: &[u8]) -> &[u8] {
+    if body.trim_ascii().is_empty() { b"{}" } else { body }
 }
 
 /// Checks the fields of a body, after the errors that were found before.
@@ -160,4 +173,17 @@ fn checked(mut body: Value, verb: &dyn ActionHandler, mut errors: Vec<String>) -
         return Err(ApiError::invalid_kind(&format!("{kind}.{group}"), "", &errors));
     }
     Ok(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_of_spaces_is_an_empty_object() {
+        for body in ["", "\n", " \t\r\n"] {
+            assert_eq!(text_of(body.as_bytes()), b"{}", "{body:?}");
+        }
+        assert_eq!(text_of(b" {\"a\": 1} "), b" {\"a\": 1} ");
+    }
 }

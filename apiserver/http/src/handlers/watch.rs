@@ -19,7 +19,7 @@ use super::idle_release::{IdleRelease, LONGEST_IDLE};
 use super::list_options::ListOptions;
 use super::watch_encoder::WatchEncoder;
 use super::{view, web_socket};
-use crate::filters::{authorization, availability};
+use crate::filters::{authentication, authorization, availability};
 use crate::known_host;
 use crate::request::Call;
 use crate::request::connection::lapse;
@@ -92,16 +92,18 @@ pub(super) async fn serve(
     Ok(answer)
 }
 
-/// Completes when the server shuts down, the client certificate of the connection has lapsed, the permission has ended, or
-/// another cluster answers in place of the host that named the user.
+/// Completes when the server shuts down, the client certificate of the connection or the token of the request has lapsed, the
+/// permission has ended, or another cluster answers in place of the host that named the user.
 fn over(server: &ApiServer, call: &Call) -> impl Future<Output = ()> + Send + 'static {
     let (shutdown, lapse) = (server.lifecycle.watch_over(), lapse(call.certificate.clone()));
+    let token_ends = authentication::token_ends(server, call.token.as_ref());
     let permission_ends = authorization::permission_ends(server, call);
     let host_is_replaced = known_host::is_replaced(server.settings.host.as_ref(), call);
     async move {
         tokio::select! {
             () = shutdown => {}
             () = lapse => {}
+            () = token_ends => {}
             () = permission_ends => {}
             () = host_is_replaced => {}
         }

@@ -11,7 +11,7 @@ pub(crate) mod yaml;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use apiserver_access::{PeerCertificate, User};
+use apiserver_access::{PeerCertificate, ShownToken, User};
 use apiserver_machinery::action::Caller;
 use apiserver_machinery::admission::Permissions;
 use apiserver_machinery::admission_control::RequestAdmission;
@@ -45,6 +45,8 @@ pub(crate) struct Call {
     pub(crate) body: Bytes,
     /// Client certificate of the connection, for a handler whose response outlives it.
     pub(crate) certificate: Option<Arc<PeerCertificate>>,
+    /// Token of a watch whose user is known by it.
+    pub(crate) token: Option<ShownToken>,
     /// Address of the client.
     pub(crate) address: Option<IpAddr>,
     /// Connection, for a handler that speaks another protocol on it.

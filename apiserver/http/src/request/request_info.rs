@@ -36,6 +36,16 @@ impl ResourcePath {
     pub fn namespace_of_permission(&self) -> &str {
         if self.resource == "namespaces" && self.namespace.is_empty() { &self.name } else { &self.namespace }
     }
+
+    /// Returns the path of a request for it. `special` is a verb in the path; empty for none.
+    pub(crate) fn to_path(&self, special: &str) -> String {
+        let Self { group, version, namespace, resource, name, subresource } = self;
+        let root = if group.is_empty() { "api" } else { "apis" };
+        let namespaces = if namespace.is_empty() { "" } else { "namespaces" };
+        let parts: [&str; 9] =
+            [root, group, version, special, namespaces, namespace, resource, name, subresource];
+        parts.into_iter().filter(|part| !part.is_empty()).fold(String::new(), |path, part| path + "/" + part)
+    }
 }
 
 /// Resolved request: authorization, metrics and routing use it.
@@ -103,13 +113,7 @@ impl RequestInfo {
     /// anything but a resource is as it was sent, decoded.
     pub(crate) fn canonical_path(&self) -> String {
         let Some((path, special)) = resource_path(&self.path) else { return self.path.clone() };
-        let ResourcePath { group, version, namespace, resource, name, subresource } = &path;
-        let root = if group.is_empty() { "api" } else { "apis" };
-        let namespaces = if namespace.is_empty() { "" } else { "namespaces" };
-        let special = special.unwrap_or_default();
-        let parts: [&str; 9] =
-            [root, group, version, special, namespaces, namespace, resource, name, subresource];
-        parts.into_iter().filter(|part| !part.is_empty()).fold(String::new(), |path, part| path + "/" + part)
+        path.to_path(special.unwrap_or_default())
     }
 
     /// Returns true for a long-running request: a watch.

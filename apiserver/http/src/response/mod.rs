@@ -7,6 +7,7 @@ pub(crate) mod encoding;
 pub(crate) mod negotiation;
 pub(crate) mod streamed;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use apiserver_machinery::status::{ApiError, ApiResult};
@@ -98,7 +99,7 @@ pub(crate) fn published(content_type: &'static str, document: &Value) -> HttpRes
 pub(crate) struct StatusInfo {
     /// `Success` or `Failure`.
     pub(crate) status: &'static str,
-    pub(crate) reason: &'static str,
+    pub(crate) reason: Cow<'static, str>,
     pub(crate) message: String,
     /// `Null` if there are none.
     pub(crate) details: Value,

@@ -131,6 +131,7 @@ fn kinds() -> Vec<Resource> {
 /// Parts of a server besides its kinds.
 pub(crate) struct Setup {
     pub(crate) settings: Settings,
+    pub(crate) authenticator: Authenticator,
     pub(crate) authorizer: Arc<dyn Authorizer>,
     pub(crate) namespaces: Arc<dyn NamespaceSource>,
     pub(crate) encryption: Arc<Encryption>,
@@ -142,6 +143,7 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             settings: Settings::default(),
+            authenticator: Authenticator::default(),
             authorizer: Arc::new(Chain(vec![Arc::new(LocalPolicy::default()), Arc::new(PatchAlone)])),
             namespaces: Arc::new(OwnNamespaces),
             encryption: Arc::default(),
@@ -251,7 +253,7 @@ impl Server {
         ));
         let parts = Parts {
             objects: Arc::clone(&objects),
-            authenticator: Arc::new(Authenticator::default()),
+            authenticator: Arc::new(setup.authenticator),
             authorizer: Arc::clone(&setup.authorizer),
             hosted_authorizer: setup.authorizer,
             identity: Identity { git_version: "v1.36.0".to_owned(), address: "test".to_owned() },

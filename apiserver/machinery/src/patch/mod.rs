@@ -1,18 +1,20 @@
 //! JSON patch and JSON merge patch.
 
 mod effort;
-mod merge;
+mod obstacle;
 mod operation;
 
 use serde_json::{Map, Value, json};
 
 use self::effort::{Effort, TooMuch};
+pub use self::obstacle::Obstacle;
 use self::operation::Operation;
 use crate::field_validation::FieldValidation;
 use crate::metadata::{unknowable_kind, word};
 use crate::object;
 use crate::status::{ApiError, ApiResult};
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use apiserver_schema::merge_patch;
 
 /// Maximum number of operations of one JSON patch: upstream's limit.
 const MOST_OPERATIONS: usize = 10_000;
@@ -80,7 +82,7 @@ impl Patch {
         let is_checked = validation != FieldValidation::Ignore;
         let change = match document {
             Value::Object(fields) => Change::Merge(fields),
-            Value::Array(_) if !is_checked => Change::Whole(merge::without_nulls(&document)),
+            Value::Array(_) if !is_checked => Change::Whole(merge_patch::without_nulls(&document)),
             other if is_checked && !other.is_null() => {
                 Change::Refused(unfit(&other, "value of type map[string]interface {}"))
             }
@@ -125,6 +127,14 @@ impl Patch {
         self.carry_out(object.clone())
     }
 
+    /// Applies the patch to an object that the author of the patch does not see.
+    ///
+    /// # Errors
+    /// [`Obstacle`] names the operation that cannot be carried out.
+    pub fn attempt(&self, object: &Value) -> Result<Value, Obstacle> {
+        self.changed(object.clone())
+    }
+
     /// Returns true if the patch neither reads nor writes `metadata.managedFields`.
     pub(crate) fn leaves_managers(&self) -> bool {
         let Change::Merge(fields) = &self.change else { return false };
@@ -145,25 +155,31 @@ impl Patch {
     }
 
     /// Applies the patch in place.
-    pub(crate) fn carry_out(&self, mut patched: Value) -> ApiResult<Value> {
+    pub(crate) fn carry_out(&self, object: Value) -> ApiResult<Value> {
+        self.changed(object).map_err(ApiError::from)
+    }
+
+    fn changed(&self, mut patched: Value) -> Result<Value, Obstacle> {
         match &self.change {
             Change::Operations(operations) => {
                 let mut effort = Effort::default();
-                for operation in operations {
+                for (index, operation) in operations.iter().enumerate() {
                     operation.weigh(&mut patched, &mut effort).map_err(refused)?;
-                    operation.carry_out(&mut patched).ok_or_else(ApiError::unprocessable_patch)?;
+                    if operation.carry_out(&mut patched).is_none() {
+                        return Err(Obstacle::of(index, operation, &mut patched));
+                    }
                 }
             }
             Change::Merge(patch) => {
                 if let Value::Object(fields) = &mut patched {
-                    merge::merge(fields, patch);
+                    merge_patch::merge(fields, patch);
                 }
             }
             Change::Whole(value) => patched = value.clone(),
-            Change::Refused(error) => return Err(error.clone()),
+            Change::Refused(error) => return Err(error.clone().into()),
         }
         if object::is_too_deep(&patched) {
-            return Err(refused(TooMuch::Deep));
+            return Err(refused(TooMuch::Deep).into());
         }
         check_kind(&patched)?;
         Ok(patched)

@@ -20,6 +20,8 @@ enum Kind {
 /// A decoded operation. A missing field is an error only when the operation is carried out.
 #[derive(Debug, Clone)]
 pub(super) struct Operation {
+    /// The name as it was sent.
+    name: String,
     kind: Option<Kind>,
     path: Option<String>,
     from: Option<String>,
@@ -30,17 +32,29 @@ pub(super) struct Operation {
 impl Operation {
     pub(super) fn new(mut fields: Map<String, Value>) -> Self {
         let text = |name: &str| fields.get(name).and_then(Value::as_str).map(str::to_owned);
-        let kind = match text("op").as_deref() {
-            Some("add") => Some(Kind::Add),
-            Some("remove") => Some(Kind::Remove),
-            Some("replace") => Some(Kind::Replace),
-            Some("move") => Some(Kind::Move),
-            Some("test") => Some(Kind::Test),
-            Some("copy") => Some(Kind::Copy),
+        let name = text("op").unwrap_or_default();
+        let kind = match name.as_str() {
+            "add" => Some(Kind::Add),
+            "remove" => Some(Kind::Remove),
+            "replace" => Some(Kind::Replace),
+            "move" => Some(Kind::Move),
+            "test" => Some(Kind::Test),
+            "copy" => Some(Kind::Copy),
             _ => None,
         };
         let (path, from) = (text("path"), text("from"));
-        Self { kind, path, from, value: fields.remove("value").unwrap_or_default() }
+        Self { name, kind, path, from, value: fields.remove("value").unwrap_or_default() }
+    }
+
+    /// Returns true if there is an operation with its name.
+    pub(super) fn is_known(&self) -> bool {
+        self.kind.is_some()
+    }
+
+    /// Returns true if it is a test that this document fails: the place is there, with another value.
+    pub(super) fn is_failed_test(&self, document: &mut Value) -> bool {
+        let (Some(Kind::Test), Some(path)) = (self.kind, self.path.as_deref()) else { return false };
+        path.is_empty() || locate(document, path).is_some_and(|(holder, key)| present(holder, &key).is_some())
     }
 
     /// Returns true if it reads or writes this field of the document, or the whole document.
@@ -94,6 +108,17 @@ impl Operation {
                 let copied = present(holder, &key)?.cloned().unwrap_or_default();
                 add(document, path?, copied)
             }
+        }
+    }
+}
+
+impl std::fmt::Display for Operation {
+    /// Formats the operation without its value.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let path = self.path.as_deref().unwrap_or_default();
+        match (self.kind, self.from.as_deref()) {
+            (Some(Kind::Move | Kind::Copy), Some(from)) => write!(f, "{} {from:?} to {path:?}", self.name),
+            _ => write!(f, "{} {path:?}", self.name),
         }
     }
 }

@@ -56,6 +56,7 @@ pub const DELETE_OPTIONS: &[Field] = &[
     Field::pointer(3, "orphanDependents", Shape::Boolean),
     Field::pointer(4, "propagationPolicy", Shape::Text),
     Field::list(5, "dryRun", Shape::Text),
+    Field::pointer(6, "ignoreStoreReadErrorWithClusterBreakingPotential", Shape::Boolean),
 ];
 
 const LIST_META: Shape = Shape::Message(&[

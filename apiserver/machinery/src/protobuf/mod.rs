@@ -3,6 +3,7 @@
 //! Tables, one per kind, define the fields of each message. One decoder and one encoder read the tables. So a dozen
 //! kinds need no generated code, and the code between the two does not depend on the form of a body.
 
+mod check;
 mod encode;
 mod messages;
 mod wire;
@@ -12,6 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+pub use check::{WrongType, prune};
 pub use encode::{PartialList, encode, event, partial};
 pub use messages::{DELETE_OPTIONS, METADATA, OLDER_PARTIAL_LIST, PARTIAL_LIST};
 pub(crate) use wire::Writer;

@@ -37,13 +37,7 @@ pub struct Quota {
 impl Quota {
     /// Returns the quota of a ResourceQuota. A quota with scopes selects Pods, and limits nothing here.
     pub fn of(object: &Value) -> Self {
-        let has_scopes = ["spec.scopes", "spec.scopeSelector"].iter().any(|path| {
-            object::at(object, path).is_some_and(|scope| match scope {
-                Value::Array(scopes) => !scopes.is_empty(),
-                other => !other.is_null(),
-            })
-        });
-        let hard = object::at(object, "spec.hard").filter(|_| !has_scopes);
+        let hard = object::at(object, "spec.hard").filter(|_| !has_scopes(object));
         Self { name: object::name(object).to_owned(), hard: hard.map(Amounts::of).unwrap_or_default() }
     }
 
@@ -70,26 +64,40 @@ impl Quota {
     }
 }
 
+/// Returns true if a ResourceQuota has scopes. It selects Pods then.
+pub fn has_scopes(object: &Value) -> bool {
+    ["spec.scopes", "spec.scopeSelector"].iter().any(|path| {
+        object::at(object, path).is_some_and(|scope| match scope {
+            Value::Array(scopes) => !scopes.is_empty(),
+            other => !other.is_null(),
+        })
+    })
+}
+
+/// Returns true if the name is that of the number of a kind's objects.
+pub fn counts_kind(name: &str, group: &str, plural: &str) -> bool {
+    names_of_count(group, plural).iter().any(|count| count == name)
+}
+
 /// Returns the numbers of objects that one object of a kind uses.
 pub(crate) fn counts(stored: &Resource) -> Amounts {
     let mut counts = Amounts::default();
-    names_of_count(stored).iter().for_each(|name| counts.add(name, 1));
+    names_of_count(&stored.group, &stored.plural).iter().for_each(|name| counts.add(name, 1));
     counts
 }
 
 /// Returns the names of the number of a kind's objects.
-fn names_of_count(resource: &Resource) -> Vec<String> {
-    let mut names = vec![format!("{COUNT}{}", resource.qualified_plural())];
-    if resource.group.is_empty() && OLD_NAMES.contains(&&*resource.plural) {
-        names.push(resource.plural.clone());
+fn names_of_count(group: &str, plural: &str) -> Vec<String> {
+    if !group.is_empty() {
+        return vec![format!("{COUNT}{plural}.{group}")];
     }
-    names
+    let old = Some(plural).filter(|plural| OLD_NAMES.contains(plural)).map(str::to_owned);
+    [format!("{COUNT}{plural}")].into_iter().chain(old).collect()
 }
 
 /// Returns true if objects of a kind may use the amount of this name.
 pub(crate) fn may_use(stored: &Resource, name: &str) -> bool {
-    let counts = names_of_count(stored);
-    counts.iter().any(|count| count == name)
+    counts_kind(name, &stored.group, &stored.plural)
         || stored.strategy.quota_prefixes().iter().any(|own| name.starts_with(own))
 }
 

@@ -4,6 +4,8 @@ mod names;
 mod objects;
 mod requests;
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 use storage_contract::StoreError;
 
@@ -19,14 +21,14 @@ pub type ApiResult<T> = Result<T, ApiError>;
 pub struct ApiError {
     /// HTTP status.
     pub code: u16,
-    /// `metav1.StatusReason`, e.g. `NotFound`; empty when there is none.
-    pub reason: &'static str,
+    /// `metav1.StatusReason`, e.g. `NotFound`; empty when there is none. An admission webhook chooses any text.
+    pub reason: Cow<'static, str>,
     /// Text for users: it names the object, the problem and the remedy.
     pub message: String,
     /// `metav1.StatusDetails`; `Null` when there are none.
     pub details: Value,
     /// `metadata.continue`: the token to continue a list whose page has expired; empty otherwise.
-    pub continue_token: String,
+    pub continue_token: Box<str>,
     /// Warnings in addition to the error, one `Warning` header each.
     pub warnings: Box<[String]>,
     /// True if the request as a whole was refused, before its body was read. Browsers must then not guess another content
@@ -46,10 +48,10 @@ impl ApiError {
     fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             code,
-            reason,
+            reason: Cow::Borrowed(reason),
             message: message.into(),
             details: Value::Null,
-            continue_token: String::new(),
+            continue_token: Box::default(),
             warnings: Box::default(),
             is_denial: false,
         }
@@ -89,7 +91,7 @@ impl ApiError {
     /// Returns the error with a token to continue the list.
     #[must_use]
     pub fn with_continue(mut self, token: String) -> Self {
-        self.continue_token = token;
+        self.continue_token = token.into();
         self
     }
 

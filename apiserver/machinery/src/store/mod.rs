@@ -216,6 +216,19 @@ impl ObjectStore {
         self.cache.resource_cache(kind.cache_index).map_or(0, |cache| cache.len())
     }
 
+    /// Returns the number of objects of one kind in a namespace, or of all if it is empty. It counts to `most` at most: the
+    /// objects of a namespace have no number of their own, and a caller that compares needs no more.
+    pub fn count_in(&self, kind: Kind<'_>, namespace: &str, most: usize) -> usize {
+        if namespace.is_empty() {
+            return self.count(kind).min(most);
+        }
+        let Some(cache) = self.resource_cache(kind) else { return 0 };
+        let prefix = kind.resource.prefix();
+        // '0' follows '/': the first key after everything below the prefix.
+        let (start, end) = (format!("{prefix}{namespace}/"), format!("{prefix}{namespace}0"));
+        cache.snapshot().range(&start, &end).take(most).count()
+    }
+
     fn resource_cache(&self, kind: Kind<'_>) -> Option<&Arc<ResourceCache<CachedObject>>> {
         self.cache.resource_cache(kind.cache_index)
     }

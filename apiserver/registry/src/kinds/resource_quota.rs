@@ -4,12 +4,18 @@ use apiserver_machinery::age::age;
 use apiserver_machinery::metadata::qualified_name_errors;
 use apiserver_machinery::object;
 use apiserver_machinery::protobuf::{Field, METADATA, Shape};
-use apiserver_machinery::quota::{canonical, is_whole, whole};
+use apiserver_machinery::quota::{canonical, counts_kind, has_scopes, is_whole, whole};
+use apiserver_machinery::related::{ObjectReader, Verdict};
+use apiserver_machinery::status::ApiResult;
 use apiserver_machinery::strategy::Strategy;
 use apiserver_machinery::table::{OwnColumn, OwnTable};
 use apiserver_schema::field_errors::{FieldError, FieldPath};
+use apiserver_types::DESCRIPTORS;
+use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
+
+use crate::rules::quota_usage;
 
 /// Names without a group that upstream knows. Those of Pods and volumes limit nothing here.
 const STANDARD: [&str; 19] = [
@@ -42,6 +48,7 @@ const NOT_STANDARD: [&str; 2] =
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ResourceQuotaStrategy;
 
+#[async_trait]
 impl Strategy for ResourceQuotaStrategy {
     fn drops_nulls(&self) -> bool {
         true
@@ -101,6 +108,15 @@ impl Strategy for ResourceQuotaStrategy {
         errors
     }
 
+    async fn validate_with(
+        &self,
+        new: &Value,
+        old: Option<&Value>,
+        _others: &dyn ObjectReader,
+    ) -> ApiResult<Verdict> {
+        Ok(Verdict { warnings: warnings(new, old), ..Verdict::default() })
+    }
+
     fn allow_unconditional_update(&self) -> bool {
         true
     }
@@ -112,6 +128,41 @@ impl Strategy for ResourceQuotaStrategy {
     fn protobuf(&self) -> Option<&'static [Field]> {
         Some(MESSAGE)
     }
+}
+
+/// Returns warnings about limits on Capstan's objects that nothing enforces, unless they are those of the stored
+/// object. Without them, a misspelled name would be found only when the limit is exceeded.
+fn warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
+    if old.is_some_and(|old| old.get("spec") == new.get("spec")) {
+        return Vec::new();
+    }
+    let hard = object::at(new, "spec.hard").and_then(Value::as_object).into_iter().flatten();
+    let mut names = hard.map(|(name, _)| name.as_str());
+    if has_scopes(new) {
+        let enforced = names.find(|name| is_enforced(name));
+        let why =
+            |name| format!("spec.hard[{name}]: a quota with scopes selects Pods, so it does not limit this");
+        return enforced.map(why).into_iter().collect();
+    }
+    let unused = names.filter(|name| is_of_capstan(name) && !is_enforced(name));
+    unused
+        .map(|name| format!("spec.hard[{name}]: no object uses this amount, so it limits nothing"))
+        .collect()
+}
+
+/// Returns true if objects of a kind use the amount of this name.
+fn is_enforced(name: &str) -> bool {
+    let mut namespaced = DESCRIPTORS.iter().filter(|kind| kind.namespaced);
+    quota_usage::MACHINES.contains(&name)
+        || quota_usage::SERVERS.iter().any(|prefix| name.starts_with(prefix))
+        || namespaced.any(|kind| counts_kind(name, kind.group, kind.plural))
+}
+
+/// Returns true if the name is in the form of an amount of Capstan's objects.
+fn is_of_capstan(name: &str) -> bool {
+    let Some(("count", counted)) = name.split_once('/') else { return name.starts_with("capstan.dev/") };
+    let group = counted.split_once('.').map_or("", |(_, group)| group);
+    DESCRIPTORS.iter().any(|kind| kind.group == group)
 }
 
 /// Protobuf message.
@@ -204,6 +255,24 @@ mod tests {
                 assert!(errors[0].contains(expected), "{errors:?}");
             }
         }
+    }
+
+    #[test]
+    fn limits_that_nothing_enforces_are_warned_of_once() {
+        let quota = |spec: &Value| json!({"spec": spec});
+        let known = json!({"hard": {"count/clusters.cluster.x-k8s.io": "1", "count/secrets": "1", "configmaps": "1",
+            "capstan.dev/machines": "1", "capstan.dev/control-plane-machines": "1", "capstan.dev/servers.m1.large": "1",
+            "pods": "1", "example.com/gpu": "1", "count/deployments.apps": "1"}});
+        assert_eq!(warnings(&quota(&known), None), Vec::<String>::new());
+        for name in ["count/cluster.cluster.x-k8s.io", "count/namespaces", "capstan.dev/machine"] {
+            let new = quota(&json!({"hard": {name: "1"}}));
+            let expected = format!("spec.hard[{name}]: no object uses this amount, so it limits nothing");
+            assert_eq!(warnings(&new, None), [expected]);
+            assert_eq!(warnings(&new, Some(&new)), Vec::<String>::new());
+        }
+        let scoped = |name: &str| quota(&json!({"hard": {name: "1"}, "scopes": ["BestEffort"]}));
+        assert!(warnings(&scoped("count/secrets"), None)[0].contains("a quota with scopes"));
+        assert_eq!(warnings(&scoped("pods"), None), Vec::<String>::new());
     }
 
     #[test]

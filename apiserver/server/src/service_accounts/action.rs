@@ -1,5 +1,6 @@
 //! Subresource `serviceaccounts/token`: issues a token.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use apiserver_machinery::action::{ActionCall, ActionHandler, ActionResponse, Objects as Store};
@@ -28,6 +29,9 @@ const SHORTEST: i64 = 600;
 
 /// Longest lifetime that a request may name, which is upstream's. The server's own limit shortens it. Unit: seconds.
 const LARGEST: i64 = 1 << 32;
+
+/// Annotation of the audit event with the id of the issued token, as in upstream.
+const ISSUED: &str = "authentication.kubernetes.io/issued-credential-id";
 
 /// Message in protobuf.
 const MESSAGE: &[Field] = &[
@@ -123,8 +127,14 @@ impl ActionHandler for TokenAction {
             bind(&call, reference, &mut objects).await?;
         }
         let claims = self.claims(objects, &spec, Timestamp::now());
-        let token = if call.dry_run { String::new() } else { self.sign(&claims).await? };
-        Ok(ActionResponse { object: response(&call, &spec, &claims, &token), created: true })
+        let (mut token, mut annotations) = (String::new(), BTreeMap::new());
+        if !call.dry_run {
+            token = self.sign(&claims).await?;
+            // The requests with the token have the same text in the extra attribute of their user.
+            annotations.insert(ISSUED.to_owned(), claims.credential());
+        }
+        let object = response(&call, &spec, &claims, &token);
+        Ok(ActionResponse { object, created: true, annotations, ..ActionResponse::default() })
     }
 }
 
@@ -241,10 +251,10 @@ fn schema() -> Value {
         "apiVersion": text("Group and version of this representation."),
         "kind": text("Kind of this object."),
         "metadata": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
-        "spec": {"type": "object", "description": "The token.", "properties": {
+        "spec": {"type": "object", "default": {}, "description": "The token.", "properties": {
             "audiences": {"type": "array", "nullable": true, "items": {"type": "string"},
                 "description": "Programs for which the token is meant. Default: this server."},
-            "expirationSeconds": {"type": "integer", "format": "int64", "nullable": true,
+            "expirationSeconds": {"type": "integer", "format": "int64", "default": DEFAULT,
                 "description": "Lifetime. The server may shorten it; status says when the token ends. Default: 3600."},
             "boundObjectRef": {"type": "object", "nullable": true, "description": "Object with which the token ends.",
                 "properties": {

@@ -47,6 +47,11 @@ pub(super) struct ObjectId {
 }
 
 impl Claims {
+    /// Returns the id of the token, as users and audit events have it.
+    pub(super) fn credential(&self) -> String {
+        format!("JTI={}", self.jti)
+    }
+
     /// Returns the reason why the token is not valid for any of the audiences, or `None` for one that is. Pure. The
     /// signature is checked elsewhere.
     pub(super) fn refusal(&self, issuer: &str, audiences: &[&str], now: Timestamp) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apiserver_access::{ReviewFailed, TokenSource, User};
+use apiserver_access::{CREDENTIAL_ID, ReviewFailed, TokenSource, User};
 use apiserver_machinery::object;
 use apiserver_machinery::store::{Freshness, ObjectStore};
 use async_trait::async_trait;
@@ -124,9 +124,9 @@ impl ServiceAccountTokens {
 fn user(claims: Claims) -> User {
     let namespace = &claims.kubernetes.namespace;
     let groups = ["system:serviceaccounts".to_owned(), format!("system:serviceaccounts:{namespace}")];
+    let credential = claims.credential();
     let mut user = User::authenticated(claims.sub, groups);
     user.uid = Some(claims.kubernetes.service_account.uid);
-    user.extra
-        .insert("authentication.kubernetes.io/credential-id".to_owned(), vec![format!("JTI={}", claims.jti)]);
+    user.extra.insert(CREDENTIAL_ID.to_owned(), vec![credential]);
     user
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::admission_scene::{ADMISSION, MAPS, Scene, map, send, warnings};
+use crate::client::Answer;
 use crate::process::PATIENCE;
 
 fn policy(name: &str, spec: &Value) -> Value {
@@ -230,4 +231,55 @@ async fn mutating_policies_change_objects_before_the_validating_ones() {
     let path = format!("{ADMISSION}/mutatingadmissionpolicies/c-bad.example.org");
     send(&scene.admin, "PATCH", &path, &json!({"spec": {"failurePolicy": "Ignore"}}), 200).await;
     scene.until("POST", MAPS, &map("bad"), |answer| answer.code == 201).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mutating_policy_without_its_parameters_refuses_the_write_as_forbidden() {
+    let scene = Scene::start().await;
+    let add = "[JSONPatch{op: 'add', path: '/data/x', value: params.data.x}]";
+    let patch = json!({"patchType": "JSONPatch", "jsonPatch": {"expression": add}});
+    let kind = json!({"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}});
+    bind_mutating(&scene, "params.example.org", &patch, &kind).await;
+    let path = format!("{ADMISSION}/mutatingadmissionpolicybindings/params.example.org");
+    let reference = json!({"name": "limits", "namespace": "kube-public", "parameterNotFoundAction": "Deny"});
+    send(&scene.admin, "PATCH", &path, &json!({"spec": {"paramRef": reference}}), 200).await;
+    let is_expected = |answer: &Answer| answer.code == 403 && answer.text().contains("\"Forbidden\"");
+    let refused = scene.until("POST", MAPS, &map("m"), is_expected).await;
+    let refused: Value = serde_json::from_slice(&refused.body).unwrap();
+    assert_eq!(
+        refused["message"],
+        "policy 'params.example.org' with binding 'params.example.org' denied request: failed to configure binding: no \
+         params found for policy binding with `Deny` parameterNotFoundAction"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_json_patch_that_fails_refuses_the_write_unless_it_is_one_of_its_tests_that_fails() {
+    let scene = Scene::start().await;
+    let patch = |expression: &str| json!({"patchType": "JSONPatch", "jsonPatch": {"expression": expression}});
+    let only = |name: &str| json!({"matchConditions": [{"name": "c", "expression": format!("object.metadata.name == '{name}'")}]});
+    let failed = "[JSONPatch{op: 'test', path: '/data/a', value: 'other'}, JSONPatch{op: 'add', path: '/data/x', value: 'y'}]";
+    bind_mutating(&scene, "a-test.example.org", &patch(failed), &only("tested")).await;
+    let passed =
+        "[JSONPatch{op: 'test', path: '/data/a', value: 'b'}, JSONPatch{op: 'remove', path: '/data/none'}]";
+    bind_mutating(&scene, "b-remove.example.org", &patch(passed), &only("removed")).await;
+    let tested = send(&scene.alice, "POST", MAPS, &map("tested"), 201).await;
+    assert_eq!(tested["data"], json!({"a": "b"}));
+    let refused = send(&scene.alice, "POST", MAPS, &map("removed"), 403).await;
+    let message = refused["message"].as_str().unwrap();
+    let cause = "denied request: JSON Patch: patch[1] (remove \"/data/none\"): the object has no such place";
+    assert!(message.ends_with(cause), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_that_changes_the_object_is_evaluated_again_if_it_allows_that() {
+    let scene = Scene::start().await;
+    let count = "[JSONPatch{op: 'add', path: '/data/n', value: string(int('n' in object.data ? object.data.n : '0') + 1)}]";
+    let count = json!({"patchType": "JSONPatch", "jsonPatch": {"expression": count}});
+    bind_mutating(&scene, "a-once.example.org", &count, &json!({})).await;
+    let once = send(&scene.alice, "POST", MAPS, &map("once"), 201).await;
+    assert_eq!(once["data"]["n"], "1");
+    bind_mutating(&scene, "b-again.example.org", &count, &json!({"reinvocationPolicy": "IfNeeded"})).await;
+    let again = send(&scene.alice, "POST", MAPS, &map("again"), 201).await;
+    assert_eq!(again["data"]["n"], "3", "as kube-apiserver");
 }

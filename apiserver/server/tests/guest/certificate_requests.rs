@@ -33,18 +33,21 @@ pub(crate) async fn signed_by(
     (user, group): (&str, &str),
     key: &KeyPair,
 ) -> Value {
+    let created = send(admin, "POST", REQUESTS, &request((name, signer), (user, group), key), 201).await;
+    assert_eq!(created["spec"]["username"], "capstan-admin");
+    approve(admin, name).await;
+    outcome(admin, name).await
+}
+
+fn request((name, signer): (&str, &str), (user, group): (&str, &str), key: &KeyPair) -> Value {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, user);
     params.distinguished_name.push(DnType::OrganizationName, group);
     let pem = params.serialize_request(key).unwrap().pem().unwrap();
-    let request = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
+    json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
         "metadata": {"name": name}, "spec": {"request": STANDARD.encode(pem), "usages": ["client auth"],
-            "signerName": signer, "expirationSeconds": 3600}});
-    let created = send(admin, "POST", REQUESTS, &request, 201).await;
-    assert_eq!(created["spec"]["username"], "capstan-admin");
-    approve(admin, name).await;
-    outcome(admin, name).await
+            "signerName": signer, "expirationSeconds": 3600}})
 }
 
 /// Approves a request as kubectl does.
@@ -143,7 +146,10 @@ async fn an_approved_request_gets_a_certificate_that_the_server_accepts() {
     let user = &me["status"]["userInfo"];
     assert_eq!((&user["username"], &user["groups"][0]), (&json!("carol"), &json!("dev")));
 
-    let refused = approved(&admin, "bad", "system:masters", &key).await;
+    let master = request(("bad", "kubernetes.io/kube-apiserver-client"), ("carol", "system:masters"), &key);
+    let refused = send(&admin, "POST", REQUESTS, &master, 403).await;
+    assert!(refused["message"].as_str().unwrap().contains("--break-glass"), "{refused}");
+    let refused = signed_by(&admin, ("bad", "capstan.dev/machine"), ("carol", "system:masters"), &key).await;
     assert_eq!(refused["status"].get("certificate"), None);
     assert!(
         refused["status"]["conditions"][1]["message"].as_str().unwrap().contains("--break-glass"),

@@ -120,6 +120,9 @@ async fn a_token_names_its_service_account_and_ends_with_it() {
     // The keys are in the store: a restart changes nothing.
     capstan.signal("TERM");
     capstan.ended().await;
+    let log = std::fs::read_to_string(data.path().join("audit/audit.log")).unwrap();
+    let issued = format!("\"authentication.kubernetes.io/issued-credential-id\":\"{id}\"");
+    assert!(log.contains(&issued), "no audit event has the id of the token");
     capstan = Capstan::start_on(capstan.port, data.path(), &[]);
     capstan.ready().await;
     let client = TokenClient::new(&capstan, data.path());

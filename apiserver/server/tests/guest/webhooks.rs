@@ -194,6 +194,8 @@ async fn mutating_webhooks_change_objects_in_order_and_are_called_again() {
         let failed = patch(what).await.unwrap();
         assert_eq!(failed.code, 500, "{what}: {}", failed.text());
         assert!(failed.text().contains("c-broken.example.org"), "{what}: {}", failed.text());
+        let cause = if what == "kind" { "it changes kind" } else { "patch[0] (remove " };
+        assert!(failed.text().contains(cause), "{what}: {}", failed.text());
     }
     // Server-side apply creates and changes through the same webhooks.
     let before = server.calls("/b-second").len();
@@ -201,6 +203,23 @@ async fn mutating_webhooks_change_objects_in_order_and_are_called_again() {
     let generated = send(&scene.alice, "POST", MAPS, &generated, 201).await;
     assert_eq!(generated["data"]["second"], "before");
     assert_eq!(server.calls("/b-second")[before].request["name"], Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_a_second_call_reaches_the_webhooks_after_it() {
+    let server = WebhookServer::start(|_, request| {
+        let before: usize = request["object"]["data"]["n"].as_str().map_or(0, |n| n.parse().unwrap());
+        Reply::patch(&json!([{"op": "add", "path": "/data/n", "value": (before + 1).to_string()}]))
+    })
+    .await;
+    let scene = Scene::start().await;
+    for name in ["a-first", "b-second"] {
+        let kind = "MutatingWebhookConfiguration";
+        scene.configure(kind, &server, name, &json!({"reinvocationPolicy": "IfNeeded"})).await;
+    }
+    let created = send(&scene.alice, "POST", MAPS, &map("m"), 201).await;
+    assert_eq!(created["data"], json!({"a": "b", "n": "4"}));
+    assert_eq!((server.calls("/a-first").len(), server.calls("/b-second").len()), (2, 2));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -363,4 +382,10 @@ async fn an_action_is_a_create_of_its_subresource() {
         (&json!("CREATE"), &json!("token"), &json!("robot"))
     );
     assert_eq!(call["object"]["kind"], "TokenRequest");
+    // Configurations see the defaults. Clients in Go send null for a lifetime that is not set.
+    for body in [json!({}), json!({"spec": {"expirationSeconds": null, "audiences": null}})] {
+        send(&scene.admin, "POST", &path, &body, 201).await;
+        let calls = server.calls("/token");
+        assert_eq!(calls.last().unwrap().request["object"]["spec"]["expirationSeconds"], 3600, "{body}");
+    }
 }

@@ -9,6 +9,7 @@ mod cluster_upgrade;
 mod clusterctl;
 mod crashes;
 mod deletion_order;
+mod drain_plan;
 mod drain_timeout;
 mod dual_stack;
 mod endpoint;

@@ -205,3 +205,20 @@ fn ia_52_the_user_of_a_restricted_token_has_its_limits_and_no_other_program_gets
         assert_eq!(reviewed.is_none(), is_limited, "a program does not enforce the limits: {token}");
     }
 }
+
+#[test]
+fn a_token_that_was_shown_is_checked_again_and_stays_hidden() {
+    let authenticator = Authenticator::new(RequestHeaders::default(), Some(Arc::new(Tokens)));
+    let shown = |value: &str| {
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, value.parse().unwrap());
+        authenticator.shown_token(&Peer::Unidentified, &headers)
+    };
+    let again = |token: &str| block(authenticator.is_valid(&shown(&format!("Bearer {token}")).unwrap()));
+    assert_eq!(again("good"), Ok(true));
+    assert_eq!(again("bad"), Ok(false));
+    assert_eq!(again("other"), Err(ReviewFailed("ask again".to_owned())), "nothing says that it has ended");
+    assert!(!format!("{:?}", shown("Bearer good")).contains("good"));
+    assert!(shown("Basic good").is_none());
+    assert!(authenticator.shown_token(&Peer::Unidentified, &HeaderMap::new()).is_none());
+}

@@ -8,28 +8,16 @@ use serde_json::{Value, json};
 
 use super::selectors;
 
-/// Fields of a review with the attributes of the request.
-const ATTRIBUTES: [(&str, &str); 2] =
-    [("resourceAttributes", "ResourceAttributes"), ("nonResourceAttributes", "NonResourceAttributes")];
-
-/// Checks the types of a review's fields.
+/// Checks that a local review does not name another namespace than its path.
 ///
 /// # Errors
-/// 400, in the words of a decoder.
-pub(super) fn check_types(review: &Review, spec: &Value) -> ApiResult<()> {
-    for (field, type_) in ATTRIBUTES {
-        let found = match spec.get(field) {
-            None | Some(Value::Null | Value::Object(_)) => continue,
-            Some(Value::Bool(_)) => "bool",
-            Some(Value::Number(_)) => "number",
-            Some(Value::String(_)) => "string",
-            Some(Value::Array(_)) => "array",
-        };
-        let kind = review.kind;
-        return Err(ApiError::bad_request(format!(
-            "{kind} in version \"v1\" cannot be handled as a {kind}: json: cannot unmarshal {found} into Go struct \
-             field {kind}Spec.spec.{field} of type v1.{type_}"
-        )));
+/// 400.
+pub(super) fn check_namespace(review: &Review, metadata: &Value, namespace: &str) -> ApiResult<()> {
+    let given = metadata.get("namespace").and_then(Value::as_str).unwrap_or_default();
+    if review.namespaced && !given.is_empty() && given != namespace {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
     }
     Ok(())
 }

@@ -1,8 +1,10 @@
 //! Handler of reviews: identity and permissions, decided by the server's own authenticators and authorizer, on the direct endpoint only. A
 //! host serves reviews itself.
 
+mod access_rules;
 mod errors;
 mod explanation;
+mod fields;
 mod realm;
 mod selectors;
 mod token;
@@ -14,6 +16,7 @@ use apiserver_machinery::object;
 use apiserver_machinery::protobuf::{Field, METADATA, Shape};
 use apiserver_machinery::reviews::{self, Review};
 use apiserver_machinery::status::{ApiError, ApiResult};
+use apiserver_machinery::store::FieldValidation;
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 use http::header::CONTENT_TYPE;
 use serde_json::{Map, Value, json};
@@ -64,7 +67,7 @@ const PATH: Field = Field::pointer(
     Shape::Message(&[Field::new(1, "path", Shape::Text), Field::new(2, "verb", Shape::Text)]),
 );
 
-/// Messages of all reviews in protobuf; a field that a review does not have is never in its bytes.
+/// Fields of the reviews of a user whom they name.
 const ACCESS: &[Field] = &[
     METADATA,
     Field::new(
@@ -80,6 +83,9 @@ const ACCESS: &[Field] = &[
         ]),
     ),
 ];
+
+/// Fields of the review of the caller.
+const OWN_ACCESS: &[Field] = &[METADATA, Field::new(2, "spec", Shape::Message(&[RESOURCE, PATH]))];
 
 const RULES: &[Field] =
     &[METADATA, Field::new(2, "spec", Shape::Message(&[Field::new(1, "namespace", Shape::Text)]))];
@@ -103,8 +109,8 @@ pub(super) async fn serve(
     path: &ResourcePath,
 ) -> ApiResult<HttpResponse> {
     let form = negotiation::form(&call.headers, &call.query)?;
-    call.query.write_options("CreateOptions", Vec::new())?;
-    let mut question = decode(call, review)?;
+    let options = call.query.write_options("CreateOptions", Vec::new())?;
+    let (mut question, warnings) = decode(call, review, options.field_validation)?;
     let status = match review.kind {
         "SelfSubjectReview" => json!({"userInfo": shown(&call.user)}),
         "TokenReview" => token::status(server, call.address, &question).await?,
@@ -113,20 +119,25 @@ pub(super) async fn serve(
             if namespace.is_empty() {
                 return Err(ApiError::bad_request("no namespace on request"));
             }
-            listed(server.parts.authorizer.rules(&call.user, &namespace).await)
+            let rules = server.parts.authorizer.rules(&call.user, &namespace).await;
+            listed(access_rules::noted(rules, &call.user))
         }
         _ => access(server, call, review, &question, path).await?,
     };
     answered(&mut question, review, path);
     question["status"] = status;
-    match form.view {
-        View::Whole => response::value(201, &question, form.encoding),
+    let mut answer = match form.view {
+        View::Whole => response::value(201, &question, form.encoding)?,
         View::Metadata(version) => {
-            response::value(201, &super::view::partial(&question, version), form.encoding)
+            response::value(201, &super::view::partial(&question, version), form.encoding)?
         }
-        View::MetadataList(_) => Err(super::view::no_list(&format!("*authorization.{}", review.kind))),
-        View::Table(_) => Err(ApiError::not_acceptable(ACCEPTED)),
-    }
+        View::MetadataList(_) => {
+            return Err(super::view::no_list(&format!("*authorization.{}", review.kind)));
+        }
+        View::Table(_) => return Err(ApiError::not_acceptable(ACCEPTED)),
+    };
+    response::warn(&mut answer, &warnings);
+    Ok(answer)
 }
 
 /// Returns the status of a review of access.
@@ -139,14 +150,18 @@ async fn access(
 ) -> ApiResult<Value> {
     let attributes = attributes(call, review, question, path)?;
     let endpoint = Endpoint::of(server, call, review)?;
-    if review.kind != "SelfSubjectAccessReview" {
+    let mut limited = None;
+    if review.kind == "SelfSubjectAccessReview" {
+        limited = access_rules::refusal(server.registry(), &attributes);
+    } else {
         let of_endpoint = endpoint.as_ref().and_then(Endpoint::realm);
         let realm = of_endpoint.unwrap_or(&attributes.user.realm);
         realm::check(server, call, review, realm).await?;
     }
-    let mut status = match endpoint {
-        Some(endpoint) => endpoint.explain(attributes).await,
-        None => judged(server.parts.authorizer.judge(&attributes).await),
+    let mut status = match (limited, endpoint) {
+        (Some(reason), _) => decided(Decision::Deny(reason)),
+        (None, Some(endpoint)) => endpoint.explain(attributes).await,
+        (None, None) => judged(server.parts.authorizer.judge(&attributes).await),
     };
     selectors::note_ignored(&mut status, &question["spec"]["resourceAttributes"]);
     Ok(status)
@@ -175,15 +190,20 @@ fn answered(question: &mut Value, review: &Review, path: &ResourcePath) {
     }
 }
 
-fn decode(call: &Call, review: &Review) -> ApiResult<Value> {
-    let fields = match review.kind {
+/// Returns a review as it was sent, without the fields that it cannot have, and the warnings about them.
+fn decode(call: &Call, review: &Review, validation: FieldValidation) -> ApiResult<(Value, Vec<String>)> {
+    let table = match review.kind {
         "SelfSubjectReview" => SELF,
         "TokenReview" => TOKEN,
         "SelfSubjectRulesReview" => RULES,
+        "SelfSubjectAccessReview" => OWN_ACCESS,
         _ => ACCESS,
     };
+    let parts: &[&str] =
+        if review.kind == "SelfSubjectReview" { &["metadata"] } else { &["metadata", "spec"] };
     let (kind, group) = (review.kind, review.group);
-    let mut question = body::decode(call.header(&CONTENT_TYPE), &call.body, kind, Some(fields))?.value;
+    let decoded = body::decode(call.header(&CONTENT_TYPE), &call.body, kind, Some(table))?;
+    let (mut question, twice) = (decoded.value, body::duplicate_texts(&decoded.duplicates));
     let api_version = format!("{group}/{}", reviews::VERSION);
     let Some(root) = question.as_object_mut() else {
         return Err(ApiError::bad_request(format!(
@@ -197,22 +217,23 @@ fn decode(call: &Call, review: &Review) -> ApiResult<Value> {
         }
         *given = json!(wanted);
     }
-    for field in ["metadata", "spec"] {
-        let part = root.entry(field).or_insert_with(|| json!({}));
+    for field in parts {
+        let part = root.entry(*field).or_insert_with(|| json!({}));
         if !part.is_object() {
             return Err(ApiError::bad_request(format!("{kind}: {field} must be an object")));
         }
     }
+    let warnings = fields::check(review, root, table, twice, validation)?;
     for field in ["creationTimestamp", "managedFields"] {
         object::remove_meta(&mut question, field);
     }
-    Ok(question)
+    Ok((question, warnings))
 }
 
 /// Returns the attributes of a review, about the caller or the user that it names.
 fn attributes(call: &Call, review: &Review, question: &Value, path: &ResourcePath) -> ApiResult<Attributes> {
     let (metadata, spec) = (&question["metadata"], &question["spec"]);
-    errors::check_types(review, spec)?;
+    errors::check_namespace(review, metadata, &path.namespace)?;
     let refuse = |error| ApiError::invalid_kind(&format!(".{}", review.group), "", &[error]);
     let (resource, other) = (spec.get("resourceAttributes"), spec.get("nonResourceAttributes"));
     let (resource, other) = (resource.filter(|it| it.is_object()), other.filter(|it| it.is_object()));
@@ -290,10 +311,15 @@ fn shown(user: &User) -> Value {
     info
 }
 
-/// Returns the status of a verdict. A permission by old data has their age, as the warning of a request has it.
+/// Returns the status of a verdict. A permission has its reason, as upstream's has. By old data, it has their age, as the
+/// warning of a request has it.
 fn judged(verdict: Verdict) -> Value {
-    let age = verdict.age.filter(|_| verdict.decision == Decision::Allow);
+    let is_allowed = verdict.decision == Decision::Allow;
+    let age = verdict.age.filter(|_| is_allowed);
     let mut status = decided(verdict.decision);
+    if is_allowed && !verdict.reason.is_empty() {
+        status["reason"] = json!(verdict.reason);
+    }
     if let Some(age) = age {
         status["evaluationError"] = json!(by_old_data(age));
     }

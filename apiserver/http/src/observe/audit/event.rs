@@ -210,10 +210,13 @@ impl Record {
         let mut answer = json!({"metadata": {}, "code": outcome.code});
         let Some(StatusInfo { status, reason, message, details }) = &outcome.status else { return answer };
         answer["status"] = json!(status);
-        if !reason.is_empty() {
+        let hides_errors = self.hides_errors(outcome.code);
+        // The reason of an admission webhook can be a sentence that quotes the body.
+        let is_word = reason.bytes().all(|byte| byte.is_ascii_alphabetic());
+        if !reason.is_empty() && (is_word || !hides_errors) {
             answer["reason"] = json!(reason);
         }
-        if self.hides_errors(outcome.code) {
+        if hides_errors {
             return answer;
         }
         if !message.is_empty() {
@@ -362,7 +365,7 @@ mod tests {
     fn a_refusal_is_logged_without_values_of_a_secret() {
         let message = "data: Invalid value: \"hunter2\"".to_owned();
         let details = json!({"causes": [{"message": "Invalid value: \"hunter2\""}]});
-        let invalid = StatusInfo { status: "Failure", reason: "Invalid", message, details };
+        let invalid = StatusInfo { status: "Failure", reason: "Invalid".into(), message, details };
         let outcome = Outcome { code: 422, status: Some(invalid) };
         let machine = record(&Method::PUT, "/apis/g/v1/namespaces/n/machines/m", &[]);
         let found = event(&machine, Stage::ResponseComplete, Some(&outcome));
@@ -380,9 +383,13 @@ mod tests {
             let line = hidden.line(Stage::ResponseComplete, Some(&outcome));
             assert!(line.contains("\"Invalid\"") && !line.contains("hunter2"), "{line}");
         }
+        let quoting =
+            StatusInfo { status: "Failure", reason: "hunter2 is bad".into(), ..StatusInfo::default() };
+        let line = secret.line(Stage::ResponseComplete, Some(&Outcome { code: 422, status: Some(quoting) }));
+        assert!(!line.contains("hunter2"), "the reason of a webhook: {line}");
         let missing = StatusInfo {
             status: "Failure",
-            reason: "NotFound",
+            reason: "NotFound".into(),
             message: "none".into(),
             ..StatusInfo::default()
         };

@@ -32,7 +32,7 @@ impl ObjectStore {
 
     /// Decodes an entry, in the request's version.
     pub(crate) fn decode(&self, kind: Kind<'_>, entry: &Entry) -> ApiResult<Value> {
-        // A plug-in of a key management system may answer again.
+        // A plug-in of a key management system may answer again, and a key that is missing may be added.
         let plain = open(kind.stored, &self.encryption, entry).map_err(|error| match error.may_pass() {
             true => ApiError::unavailable(error.to_string()),
             false => ApiError::internal(error.to_string()),
@@ -62,7 +62,7 @@ impl ObjectStore {
         let object_json = ObjectJson::of_serialized(&stored, untouched).map_err(|error| internal(&error))?;
         let sealed =
             self.encryption.seal(&kind.resource.qualified_plural(), key.as_str(), object_json.json.clone());
-        // A plug-in of a key management system may answer again.
+        // A plug-in of a key management system may answer again, and a key that is missing may be added.
         let value = sealed.map_err(|error| match error.is_temporary() {
             true => ApiError::unavailable(error.to_string()),
             false => internal(&error),

@@ -13,7 +13,7 @@ impl ObjectStore {
     /// others.
     ///
     /// # Errors
-    /// Those of list and delete, except for objects that are gone already. 403 for the first object whose deletion is
+    /// 422 for an option that a collection cannot have. Those of list and delete, except for objects that are gone already. 403 for the first object whose deletion is
     /// forbidden, after the others were deleted.
     pub async fn delete_collection(
         &self,
@@ -22,6 +22,7 @@ impl ObjectStore {
         options: &DeleteOptions,
         admission: Option<&dyn RequestAdmission>,
     ) -> ApiResult<Listing> {
+        options.check_collection()?;
         let selected = self.list(kind, request).await?;
         let mut forbidden = None;
         for item in &selected.items {

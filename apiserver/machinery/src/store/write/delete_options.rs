@@ -6,6 +6,16 @@ use crate::metadata::word;
 use crate::status::{ApiError, ApiResult};
 use apiserver_schema::field_errors::{FieldError, FieldPath};
 
+/// Name of the option with which an object can be deleted that cannot be read.
+pub(super) const IGNORES_READ_ERRORS: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+
+/// Kind that errors name.
+const KIND: &str = "DeleteOptions.meta.k8s.io";
+
+/// Options that have no meaning for an object that cannot be read.
+const OF_READABLE: [&str; 5] =
+    ["dryRun", "propagationPolicy", "orphanDependents", "gracePeriodSeconds", "preconditions"];
+
 /// Propagation policy: the treatment of dependents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Propagation {
@@ -30,6 +40,9 @@ pub struct DeleteOptions {
     pub resource_version: Option<String>,
     /// If true, nothing is deleted.
     pub dry_run: bool,
+    /// True for the deletion of an object that cannot be read, which is another call:
+    /// [`ObjectStore::delete_unreadable`](crate::store::ObjectStore::delete_unreadable).
+    pub ignores_read_errors: bool,
     /// True if a person sends the request, and not a program. Default: false. No client sets it.
     pub is_by_person: bool,
 }
@@ -62,7 +75,7 @@ impl DeleteOptions {
         check_kind(value)?;
         let field = |name, wanted| typed(value, "DeleteOptions", name, wanted);
         field("gracePeriodSeconds", NUMBER)?;
-        field("ignoreStoreReadErrorWithClusterBreakingPotential", FLAG)?;
+        let ignores_read_errors = field(IGNORES_READ_ERRORS, FLAG)?.and_then(Value::as_bool) == Some(true);
         let policy = field("propagationPolicy", POLICY)?;
         let orphan = field("orphanDependents", FLAG)?.and_then(Value::as_bool);
         let dry_run = field("dryRun", TEXTS)?.and_then(Value::as_array);
@@ -80,13 +93,45 @@ impl DeleteOptions {
         if let Some(list) = dry_run.filter(|list| list.iter().any(|each| each != "All")) {
             errors.push(FieldError::not_supported(FieldPath::new("dryRun"), &json!(list), &["All"]));
         }
+        if ignores_read_errors {
+            errors.extend(others(value));
+        }
         if !errors.is_empty() {
-            return Err(ApiError::invalid_kind("DeleteOptions.meta.k8s.io", "", &errors));
+            return Err(ApiError::invalid_kind(KIND, "", &errors));
         }
         let dry_run = dry_run.is_some_and(|list| !list.is_empty());
         let cascades = orphan == Some(false);
-        Ok(Self { propagation, cascades, uid, resource_version, dry_run, is_by_person: false })
+        let is_by_person = false;
+        Ok(Self { propagation, cascades, uid, resource_version, dry_run, ignores_read_errors, is_by_person })
     }
+
+    /// Checks that the options are possible for a collection.
+    ///
+    /// # Errors
+    /// 422 for the option of objects that cannot be read: an object must be named that is lost without a trace.
+    pub(super) fn check_collection(&self) -> ApiResult<()> {
+        if !self.ignores_read_errors {
+            return Ok(());
+        }
+        let detail = "is not allowed with DELETECOLLECTION, try again after removing the option";
+        let error = FieldError::invalid(FieldPath::new(IGNORES_READ_ERRORS), &json!(true), detail);
+        Err(ApiError::invalid_kind(KIND, "", &[error]))
+    }
+}
+
+/// Returns the errors of the options that exclude the one of objects that cannot be read.
+fn others(value: &Value) -> impl Iterator<Item = FieldError> {
+    let is_set = |name: &str| match value.get(name) {
+        None | Some(Value::Null) => false,
+        Some(Value::Array(list)) => !list.is_empty(),
+        Some(Value::Object(fields)) => !fields.is_empty(),
+        Some(_) => true,
+    };
+    let set = OF_READABLE.into_iter().filter(move |name| is_set(name));
+    set.map(|name| {
+        let detail = format!("cannot be set together with .{name}");
+        FieldError::invalid(FieldPath::new(IGNORES_READ_ERRORS), &json!(true), &detail)
+    })
 }
 
 fn check_kind(value: &Value) -> ApiResult<()> {
@@ -192,6 +237,25 @@ mod tests {
         }
         for value in [json!({"propagationPolicy": ""}), json!({"dryRun": ["All", "x"]})] {
             assert_eq!(DeleteOptions::from_value(&value).unwrap_err().code, 422, "{value}");
+        }
+    }
+
+    #[test]
+    fn the_option_of_unreadable_objects_excludes_all_others() {
+        let of = |mut value: Value| {
+            value[IGNORES_READ_ERRORS] = json!(true);
+            DeleteOptions::from_value(&value)
+        };
+        assert!(of(json!({"dryRun": [], "preconditions": {}})).unwrap().ignores_read_errors);
+        for value in [
+            json!({"dryRun": ["All"]}),
+            json!({"propagationPolicy": "Background"}),
+            json!({"orphanDependents": false}),
+            json!({"gracePeriodSeconds": 0}),
+            json!({"preconditions": {"uid": "u"}}),
+        ] {
+            let error = of(value.clone()).unwrap_err();
+            assert!(error.code == 422 && error.message.contains("cannot be set together with ."), "{value}");
         }
     }
 

@@ -8,6 +8,7 @@ mod decision;
 pub(crate) mod delete;
 pub(crate) mod delete_collection;
 pub(crate) mod delete_options;
+mod delete_unreadable;
 pub(crate) mod field_managers;
 pub(crate) mod identity;
 pub(crate) mod immutable_parts;

@@ -1,5 +1,6 @@
 //! CertificateSigningRequest: strategy, permissions and protobuf form.
 
+mod pkcs10;
 mod table;
 mod validation;
 
@@ -17,6 +18,12 @@ use serde_json::{Map, Value, json};
 
 /// Plural of the kind.
 const PLURAL: &str = "certificatesigningrequests";
+
+/// Signer of the certificates of users.
+const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
+
+/// Group that may do everything.
+const MASTERS: &str = "system:masters";
 
 /// Conditions that only the subresource `approval` writes.
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
@@ -43,6 +50,22 @@ impl Strategy for CertificateSigningRequestStrategy {
             spec.insert("extra".to_owned(), json!(caller.extra));
         }
         Ok(())
+    }
+
+    /// Refuses a certificate of a user that may do everything: an administrator who only approves requests must not get one.
+    async fn check_grants(&self, write: GrantingWrite<'_>) -> ApiResult<()> {
+        let spec = write.new.get("spec").filter(|_| write.old.is_none()).unwrap_or(&Value::Null);
+        // The validation refuses a request that cannot be read.
+        let groups = pkcs10::organizations(text(spec, "request")).unwrap_or_default();
+        let signer = text(spec, "signerName");
+        if signer != CLIENT_SIGNER || !groups.iter().any(|group| group == MASTERS) {
+            return Ok(());
+        }
+        let why = format!(
+            "use of {signer} signer with {MASTERS} group is not allowed; use `capstan kubeconfig --break-glass` in an \
+             emergency"
+        );
+        Err(ApiError::forbidden(GROUP, PLURAL, object::name(write.new), &why))
     }
 
     /// Keeps the request as it was created.

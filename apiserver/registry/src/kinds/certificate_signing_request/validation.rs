@@ -3,14 +3,9 @@
 use std::collections::BTreeSet;
 
 use apiserver_schema::field_errors::{FieldError, FieldPath};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::{DECISIONS, conditions, text};
-
-/// Begin of a request in PEM.
-const BLOCK: &str = "-----BEGIN CERTIFICATE REQUEST-----";
+use super::{DECISIONS, conditions, pkcs10, text};
 
 /// Shortest lifetime of a certificate. Unit: seconds.
 const SHORTEST: i64 = 600;
@@ -49,10 +44,9 @@ const USAGES: [&str; 23] = [
 pub(super) fn of_spec(new: &Value, errors: &mut Vec<FieldError>) {
     let spec = new.get("spec").unwrap_or(&Value::Null);
     let path = |field: &str| FieldPath::new("spec").child(field);
-    let request = STANDARD.decode(text(spec, "request")).ok().and_then(|pem| String::from_utf8(pem).ok());
-    if !request.is_some_and(|pem| pem.trim_start().starts_with(BLOCK)) {
-        let detail = "unable to parse csr: PEM block type must be CERTIFICATE REQUEST";
-        errors.push(FieldError::invalid_unshown(path("request"), detail));
+    if let Err(why) = pkcs10::organizations(text(spec, "request")) {
+        let detail = format!("unable to parse csr: {why}");
+        errors.push(FieldError::invalid_unshown(path("request"), &detail));
     }
     let usages: Vec<&str> = spec
         .get("usages")
@@ -144,6 +138,9 @@ pub(super) fn of_change(new: &Value, old: &Value, errors: &mut Vec<FieldError>) 
 
 #[cfg(test)]
 mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+
     use super::*;
 
     fn errors(spec: &Value) -> Vec<String> {
@@ -154,11 +151,11 @@ mod tests {
 
     #[test]
     fn a_request_has_a_signer_a_usage_and_a_lifetime_of_ten_minutes() {
-        let request = STANDARD.encode(format!("{BLOCK}\nAA\n-----END CERTIFICATE REQUEST-----\n"));
+        let request = STANDARD.encode(pkcs10::tests::ALICE);
         let good = json!({"request": request, "usages": ["client auth"], "signerName": "a.b/c", "expirationSeconds": 600});
         assert_eq!(errors(&good), Vec::<String>::new());
         for (field, value, expected) in [
-            ("request", json!("AAAA"), "PEM block type must be CERTIFICATE REQUEST"),
+            ("request", json!("AAAA"), "unable to parse csr: PEM block type must be"),
             ("usages", json!([]), "spec.usages: Required value"),
             ("usages", json!(["x"]), "spec.usages[0]: Unsupported value"),
             ("usages", json!(["any", "any"]), "spec.usages[1]: Duplicate value"),
