@@ -220,7 +220,7 @@ mod tests {
             versions: vec!["v1".to_owned(), "v2".to_owned()],
         };
         let empty = |_: Request<Body>| async { Ok::<_, kube::Error>(Response::new(Body::empty())) };
-        let context = context::context(Client::new(tower::service_fn(empty), "default"), Arc::from([kind]));
+        let context = context(Client::new(tower::service_fn(empty), "default"), Arc::from([kind]));
         let template = |version: &str| json!({"apiVersion": format!("g/{version}"), "kind": "Template", "metadata": {"name": "t"}, "spec": {"a": 1}});
         assert_eq!(seen(&context, &template("v2")), template("v2"));
         let bare = json!({"apiVersion": "g/v1", "kind": "Template", "metadata": {"name": "t"}});
