@@ -88,14 +88,22 @@ impl<'l> Scene<'l> {
         self.home.join("data")
     }
 
-    /// Starts the plug-in, which seals with the last key.
+    /// Starts the plug-in, which seals with the last key, and waits for its socket: a server does not start without it.
     fn plugin(&self, keys: &[(&str, &str)]) -> anyhow::Result<Process> {
+        if self.socket.exists() {
+            std::fs::remove_file(&self.socket)?;
+        }
         let mut command = Command::new(&self.program);
         command.arg("--socket").arg(&self.socket);
         for (id, byte) in keys {
             command.args(["--key", &format!("{id}={}", byte.repeat(32))]);
         }
-        Process::start("kms-plugin", &mut command, &self.log("kms-plugin"))
+        let mut process = Process::start("kms-plugin", &mut command, &self.log("kms-plugin"))?;
+        until("the plug-in listens", || {
+            process.check()?;
+            Ok(self.socket.exists())
+        })?;
+        Ok(process)
     }
 
     /// Starts the server, and waits until it is ready.
